@@ -1,0 +1,3 @@
+//! One account: its health, and the actor that alone owns it.
+
+pub mod quota;

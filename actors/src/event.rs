@@ -1,0 +1,320 @@
+//! Everything that happens is one kind of event. The activity feed, metrics, the terminal's story and every page are
+//! made of these and of nothing else.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock::{Deadline, Timestamp};
+use crate::id::EntryId;
+use crate::outcome::{Cause, Evidence, HoldScope, Usage};
+use crate::standing::{HoldKind, State, Stated};
+
+/// One thing that happened.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Event {
+    /// Its number; the feed gives it.
+    pub seq: u64,
+    /// When.
+    pub ts: Timestamp,
+    /// What.
+    pub kind: EventKind,
+    /// How much it matters.
+    pub severity: Severity,
+    /// The account it concerns.
+    pub account: Option<EntryId>,
+    /// What shows it.
+    pub evidence: Evidence,
+}
+
+/// How much an event matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Counted; not kept in the feed.
+    Trace,
+    /// Worth a line.
+    Info,
+    /// Someone should look when there is time.
+    Warning,
+    /// Someone should look now.
+    Error,
+}
+
+/// What happened. In the past tense.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum EventKind {
+    /// The shown state of an account changed.
+    StateChanged {
+        /// From.
+        from: State,
+        /// To.
+        to: State,
+    },
+    /// A hold began, or a running one grew.
+    HoldBegan {
+        /// Which.
+        hold: HoldKind,
+        /// On which requests.
+        scope: HoldScope,
+        /// Why.
+        cause: Cause,
+        /// Until when.
+        until: Deadline,
+        /// Whose word that is.
+        stated: Stated,
+    },
+    /// A hold ended.
+    HoldEnded {
+        /// Which.
+        hold: HoldKind,
+        /// On which requests.
+        scope: HoldScope,
+        /// Why it ended.
+        by: EndedBy,
+    },
+    /// A provider asked for a short wait: no hold.
+    BreatherTaken {
+        /// Until when.
+        until: Deadline,
+    },
+    /// An ended auth hold is undecided: the account serves one request at a time.
+    TrialBegan,
+    /// The credential can no longer be had.
+    CredentialBroke {
+        /// Why.
+        cause: Cause,
+    },
+    /// A new credential is in use.
+    CredentialRenewed,
+    /// The refresh grant is gone; a person must log in.
+    LoginNeeded,
+    /// A credential that cannot be renewed ends soon.
+    CredentialExpiring {
+        /// In how many days.
+        days: u32,
+    },
+    /// An access token was refreshed.
+    TokenRefreshed,
+    /// Another program had refreshed it; its token was adopted.
+    TokenAdopted,
+    /// A refresh failed for now.
+    RefreshFailed {
+        /// What happened, without any secret.
+        detail: String,
+    },
+    /// The operator paused an account.
+    Paused,
+    /// The operator resumed an account.
+    Resumed,
+    /// The operator cleared an account's holds.
+    Cleared,
+    /// A conversation moved to another account.
+    ConversationMoved {
+        /// From.
+        from: EntryId,
+        /// Why.
+        why: MoveReason,
+        /// Whether the model's earlier reasoning is lost by it.
+        thinking: ThinkingLoss,
+    },
+    /// One request of a conversation went elsewhere; the conversation stays.
+    Detoured {
+        /// From.
+        from: EntryId,
+        /// Whether the model's earlier reasoning is lost by it.
+        thinking: ThinkingLoss,
+    },
+    /// A request was sent to another account or upstream after an attempt came to nothing.
+    FailedOver {
+        /// The account that did not serve.
+        from: EntryId,
+        /// Why.
+        why: FailoverReason,
+    },
+    /// An attempt was answered.
+    AttemptAnswered {
+        /// What it came to.
+        outcome: AttemptResult,
+        /// From sending to the head, in milliseconds.
+        head_ms: u64,
+    },
+    /// A request is over.
+    RequestEnded {
+        /// The status the client got.
+        status: u16,
+        /// How many attempts it took.
+        attempts: u32,
+        /// How it ended for the client.
+        close: RequestClose,
+        /// From its first byte to its last, in milliseconds.
+        total_ms: u64,
+        /// The tokens of the answer that was relayed.
+        usage: Usage,
+    },
+    /// A client waits because nothing can serve.
+    RequestHeld {
+        /// The soonest return, if known.
+        until: Option<Deadline>,
+    },
+    /// A waiting client goes on.
+    RequestReleased,
+    /// A request got a final answer that says nothing can serve.
+    PoolExhausted {
+        /// Why, account by account.
+        reasons: String,
+    },
+    /// Every account of a provider is out because of authentication.
+    OutageBegan {
+        /// The provider.
+        provider: Arc<str>,
+    },
+    /// One of them serves again.
+    OutageEnded {
+        /// The provider.
+        provider: Arc<str>,
+    },
+    /// The civil clock was stepped.
+    ClockStepped {
+        /// By how many milliseconds.
+        by_ms: i64,
+    },
+    /// A new configuration is in force.
+    ConfigReloaded,
+    /// A new configuration was refused; the old one stays.
+    ConfigRefused {
+        /// Why.
+        detail: String,
+    },
+    /// An actor died and was started again.
+    ActorRestarted {
+        /// Which.
+        actor: String,
+    },
+    /// The daemon serves.
+    Started {
+        /// Where.
+        addresses: Vec<String>,
+    },
+    /// The daemon takes no more requests.
+    Draining,
+}
+
+/// What ended a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndedBy {
+    /// Its end came.
+    Time,
+    /// A request sent after it began was served.
+    Served,
+    /// A newer observation shows the windows below their thresholds.
+    Observation,
+    /// The operator.
+    Clear,
+    /// A new credential.
+    Credential,
+    /// A check of this very credential.
+    Probe,
+    /// A raised cap or a new billing cycle.
+    Budget,
+}
+
+/// Why a conversation moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MoveReason {
+    /// A quota window refused, or is near.
+    Quota,
+    /// A cap or budget.
+    Limit,
+    /// Authentication.
+    Auth,
+    /// Switched off, paused or removed.
+    Removed,
+    /// A hold longer than five minutes.
+    LongHold,
+    /// Three detours within ten minutes.
+    Detours,
+    /// A better group is usable again.
+    BetterGroup,
+}
+
+/// Why a request went on to the next account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailoverReason {
+    /// A quota window refused.
+    Quota,
+    /// Throttled.
+    RateLimit,
+    /// The credential was refused or could not be had.
+    Auth,
+    /// The balance is empty.
+    Balance,
+    /// A 5xx.
+    ServerError,
+    /// No answer.
+    Transport,
+    /// No head in time.
+    Timeout,
+    /// An empty answer.
+    Blank,
+    /// The account's credential is being renewed.
+    Renewing,
+}
+
+impl FailoverReason {
+    /// The name used in metrics and texts.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Quota => "quota",
+            Self::RateLimit => "rate_limit",
+            Self::Auth => "auth",
+            Self::Balance => "balance",
+            Self::ServerError => "server_error",
+            Self::Transport => "transport",
+            Self::Timeout => "timeout",
+            Self::Blank => "blank",
+            Self::Renewing => "renewing",
+        }
+    }
+}
+
+/// What an attempt came to, for counting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AttemptResult {
+    /// Served.
+    Served,
+    /// Came to nothing, for this reason.
+    Failed(FailoverReason),
+    /// Relayed to the client as it is.
+    Relayed,
+    /// Given up because the client went away.
+    Abandoned,
+}
+
+/// How a request ended for its client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RequestClose {
+    /// Wholly answered.
+    Complete,
+    /// Cut after output.
+    Cut,
+    /// The client went away.
+    ClientGone,
+}
+
+/// Whether a model's earlier reasoning is lost by a move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ThinkingLoss {
+    /// It is: the provider drops what another account produced.
+    Lost,
+    /// It is not.
+    None,
+}

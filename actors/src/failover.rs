@@ -1,0 +1,3 @@
+//! Admission: which account a request may use now.
+
+pub mod demand;

@@ -1,0 +1,228 @@
+//! What is asked of admission, and what it answers.
+
+use std::sync::Arc;
+
+use crate::clock::Deadline;
+use crate::id::{AccountId, ConversationKey, EntryId, EvidenceSeq, LeaseId, ModelScope, Principal, UpstreamId};
+use crate::outcome::{Answered, CallKind, Cause};
+use crate::standing::Stated;
+
+/// A request for permission to spend one attempt in one upstream.
+#[derive(Clone, Debug)]
+pub struct Demand {
+    /// Where.
+    pub upstream: UpstreamId,
+    /// Who asks.
+    pub principal: Arc<Principal>,
+    /// The conversation it belongs to; none = session-less.
+    pub conversation: Option<ConversationKey>,
+    /// For a subagent, its parent's conversation: where it is placed first.
+    pub parent: Option<ConversationKey>,
+    /// The models it is for.
+    pub scope: ModelScope,
+    /// Inference, or beside it (outside allowances, caps' guard and the retry budget).
+    pub call: CallKind,
+    /// Whether it comes through the gateway, which cannot use keychain logins.
+    pub via: Via,
+    /// Accounts this request has already spent an attempt on in this upstream.
+    pub tried: Vec<AccountId>,
+    /// Accounts passed over without an attempt because their credential is being renewed: another candidate is
+    /// preferred, but they are not used up.
+    pub renewing: Vec<AccountId>,
+    /// What the last attempt came to, so that the next choice knows it before the account's own fact arrives.
+    pub last: Option<LastAnswer>,
+    /// Which step of the request this is.
+    pub step: Step,
+}
+
+/// Which way a demand comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Via {
+    /// The gateway, which injects the secret itself.
+    Gateway,
+    /// A job that runs a CLI under its own login.
+    Job,
+}
+
+/// Which step of its request a demand is: decides what draws on the retry budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The first attempt of a request in this upstream.
+    First,
+    /// After an attempt that came to nothing.
+    Next,
+    /// The same account once more, after a breather was waited out: counts as an attempt, draws on no budget.
+    Again(AccountId),
+}
+
+/// The last attempt's account and answer.
+#[derive(Clone, Debug)]
+pub struct LastAnswer {
+    /// The account.
+    pub account: AccountId,
+    /// The number that its inbox gave to the evidence.
+    pub evidence: EvidenceSeq,
+    /// The answer.
+    pub answered: Arc<Answered>,
+}
+
+/// What admission answers.
+#[derive(Clone, Debug)]
+pub enum Decision {
+    /// Go ahead.
+    Granted(Grant),
+    /// The conversation's account takes a breather: come back then with [`Step::Again`].
+    NotBefore(NotBefore),
+    /// Nothing can serve.
+    Exhausted(Exhausted),
+    /// The last candidate paces its newcomers: the answer follows under this ticket (only the actor sees this; it keeps
+    /// the asker waiting).
+    Queued(Ticket),
+}
+
+/// A place in an account's queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// Permission to spend one attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Its number.
+    pub lease: LeaseId,
+    /// The account.
+    pub account: AccountId,
+    /// The entry that represents the account.
+    pub entry: EntryId,
+    /// Whether another account could have been granted: if not, waiting for this one's refresh is right.
+    pub alternatives: Alternatives,
+    /// The account this conversation was on before, when this attempt leaves it or returns to it.
+    pub moved_from: Option<EntryId>,
+    /// What it goes through.
+    pub gate: Gate,
+}
+
+/// Whether another account could have been granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alternatives {
+    /// At least one more is usable.
+    Some,
+    /// This is the only one.
+    None,
+}
+
+/// What an attempt goes through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// The account is usable, or merely near its quota.
+    Open,
+    /// The account is held; this is its probe.
+    Probe,
+    /// The account is on trial; this is its one request.
+    Trial,
+}
+
+/// Wait, then ask again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotBefore {
+    /// The account to come back to.
+    pub account: AccountId,
+    /// When.
+    pub at: Deadline,
+}
+
+/// Nothing can serve, and why: one line for each candidate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Exhausted {
+    /// Every candidate with its reason.
+    pub reasons: Vec<Reason>,
+    /// What would help.
+    pub remedy: Remedy,
+}
+
+/// Why one candidate cannot serve this request now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reason {
+    /// The candidate.
+    pub account: AccountId,
+    /// Its entry.
+    pub entry: EntryId,
+    /// Why.
+    pub why: Why,
+}
+
+/// Why a candidate cannot serve.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Why {
+    /// Switched off in the configuration.
+    Disabled,
+    /// Paused by the operator.
+    Paused,
+    /// Its secret cannot be had, or is refused.
+    NeedsPerson(Cause),
+    /// Its refresh grant and its access token are gone.
+    NeedsLogin,
+    /// A CLI's own login, which the gateway cannot use.
+    Keychain,
+    /// At its cap until then, if known.
+    Capped(Option<Deadline>),
+    /// Held until then.
+    Held {
+        /// Why.
+        cause: Cause,
+        /// Until when.
+        until: Deadline,
+        /// Whose word that is.
+        stated: Stated,
+    },
+    /// This request already tried it.
+    Tried,
+    /// Its local allowance is used up and its queue is full.
+    Busy,
+    /// The provider's retry budget is spent.
+    RetryBudget,
+}
+
+/// What would help an exhausted request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Remedy {
+    /// Waiting: a quota, throttle, cap or budget ends. Final status 429.
+    Wait {
+        /// The soonest return, if it is known.
+        until: Option<Deadline>,
+        /// Whether a provider stated it. Only then is it told to the client.
+        stated: Stated,
+        /// Whether caps alone are what leaves nothing selectable.
+        caps_only: CapsOnly,
+    },
+    /// Waiting out an error back-off. The best 5xx is relayed.
+    BackOff {
+        /// The soonest return.
+        until: Deadline,
+    },
+    /// A person: a login, a key, an administrator. Final status 503.
+    Person,
+    /// The attempts of this request are used up; its best real answer is relayed.
+    Spent,
+}
+
+/// Whether caps alone are what leaves nothing selectable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CapsOnly {
+    /// They are.
+    Yes,
+    /// They are not.
+    No,
+}
+
+/// How far an attempt has come; reported through its lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Granted, nothing sent: dropped now, it leaves no trace.
+    Unsent,
+    /// Sent.
+    Sent,
+    /// Answered 2xx with a good first event: the allowance's slot is free.
+    Answered,
+    /// The body is over, or the attempt came to nothing.
+    Ended,
+}

@@ -1,0 +1,15 @@
+//! The brain of duduclaw: every decision about health, admission and supervision.
+//!
+//! Pure machines decide: they take an event and `now`, and return effects as values. Thin ractor shells act. Nothing
+//! here touches the world: no HTTP, no files, no environment, no terminal. See `docs/ARCHITECTURE.md`.
+
+pub mod account;
+pub mod clock;
+pub mod event;
+pub mod failover;
+pub mod id;
+pub mod outcome;
+pub mod ports;
+pub mod provider;
+pub mod roster;
+pub mod standing;

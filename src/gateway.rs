@@ -1,0 +1,1 @@
+//! The gateway: one address for every AI client.

@@ -1,0 +1,10 @@
+//! duduclaw: one address for every AI client, many accounts behind it.
+//!
+//! This crate is the edges: everything that touches the world. What is decided about health, routing and retry is
+//! decided in `duduclaw-actors`. The map is in `docs/ARCHITECTURE.md`.
+
+pub mod config;
+pub mod credentials;
+pub mod gateway;
+pub mod sim;
+pub mod upstream;

@@ -1,0 +1,3 @@
+//! The `duduclaw` program.
+
+fn main() {}
