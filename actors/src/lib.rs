@@ -4,12 +4,18 @@
 //! here touches the world: no HTTP, no files, no environment, no terminal. See `docs/ARCHITECTURE.md`.
 
 pub mod account;
+pub mod activity;
 pub mod clock;
 pub mod event;
 pub mod failover;
 pub mod id;
+pub mod inbox;
+pub mod journal;
 pub mod outcome;
 pub mod ports;
 pub mod provider;
+pub mod restart;
 pub mod roster;
+pub mod slot;
 pub mod standing;
+pub mod timer;

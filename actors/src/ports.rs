@@ -79,3 +79,41 @@ pub enum StoreError {
     #[error("the store cannot be reached: {0}")]
     Unavailable(String),
 }
+
+/// Told by every actor after each message it has handled: a watchdog sees by it that the fleet is alive.
+pub trait Heartbeat: Send + Sync {
+    /// One message was handled.
+    fn beat(&self, actor: ActorKind);
+}
+
+/// The kinds of actors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ActorKind {
+    /// Keeps the store.
+    Journal,
+    /// Owns one account's health.
+    Account,
+    /// Owns admission.
+    FailoverManager,
+    /// Owns the feed of events.
+    ActivityFeed,
+}
+
+impl ActorKind {
+    /// The name used in events and metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Journal => "journal",
+            Self::Account => "account",
+            Self::FailoverManager => "failover_manager",
+            Self::ActivityFeed => "activity_feed",
+        }
+    }
+}
+
+/// Looks on as events are numbered: counts them, writes them out. Called on the feed's own task: must be quick.
+pub trait Observer: Send {
+    /// One event, with its number.
+    fn observe(&mut self, event: &Event);
+}

@@ -1,0 +1,122 @@
+//! The activity feed: gives every event its number, keeps the last ones, and hands them on.
+//!
+//! Events wait in an inbox of their own, so that none is lost when the feed's actor dies. Observers see every event, in
+//! order; followers read what was kept and then what comes, and heal a gap by number.
+
+mod actor;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::broadcast;
+
+pub use actor::{Args, FeedActor, Msg};
+
+use crate::event::{Event, Severity};
+use crate::inbox::{Inbox, Reader};
+use crate::ports::{EventSink, Observer};
+use crate::slot::Handle;
+
+/// How many events are kept in memory.
+const KEPT: usize = 10_000;
+/// How far a follower may fall behind before it must read what was kept.
+const BACKLOG: usize = 4_096;
+
+/// The feed as everybody sees it.
+#[derive(Clone)]
+pub struct Feed {
+    shared: Arc<Shared>,
+    actor: Handle<Msg>,
+}
+
+/// What outlives the feed's actor.
+pub struct Shared {
+    inbox: Inbox<Event>,
+    book: Mutex<Book>,
+    followers: broadcast::Sender<Arc<Event>>,
+}
+
+struct Book {
+    last: u64,
+    kept: VecDeque<Arc<Event>>,
+    observers: Vec<Box<dyn Observer>>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Feed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Feed").finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// An empty feed with these observers.
+    #[must_use]
+    pub fn new(observers: Vec<Box<dyn Observer>>) -> Arc<Self> {
+        Arc::new(Self {
+            inbox: Inbox::default(),
+            book: Mutex::new(Book { last: 0, kept: VecDeque::new(), observers }),
+            followers: broadcast::Sender::new(BACKLOG),
+        })
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn publish(&self, mut event: Event) {
+        let mut book = self.book();
+        book.last += 1;
+        event.seq = book.last;
+        for observer in &mut book.observers {
+            observer.observe(&event);
+        }
+        let event = Arc::new(event);
+        if event.severity > Severity::Trace {
+            book.keep(Arc::clone(&event));
+        }
+        let _ = self.followers.send(event);
+    }
+}
+
+impl Book {
+    fn keep(&mut self, event: Arc<Event>) {
+        if self.kept.len() == KEPT {
+            self.kept.pop_front();
+        }
+        self.kept.push_back(event);
+    }
+}
+
+impl Feed {
+    /// The feed over this shared part and whichever actor works on it.
+    #[must_use]
+    pub fn new(shared: Arc<Shared>, actor: Handle<Msg>) -> Self {
+        Self { shared, actor }
+    }
+
+    /// The kept events with a number above `seq`.
+    #[must_use]
+    pub fn since(&self, seq: u64) -> Vec<Arc<Event>> {
+        self.shared.book().kept.iter().filter(|event| event.seq > seq).cloned().collect()
+    }
+
+    /// All events from now on, trace included.
+    #[must_use]
+    pub fn follow(&self) -> broadcast::Receiver<Arc<Event>> {
+        self.shared.followers.subscribe()
+    }
+}
+
+impl EventSink for Feed {
+    fn emit(&self, event: Event) {
+        if self.shared.inbox.push(event).reader == Reader::Call {
+            self.actor.cast(Msg::Look);
+        }
+    }
+}
