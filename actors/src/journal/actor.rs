@@ -100,7 +100,7 @@ impl State {
         let me = me.clone();
         self.args.tasks.spawn(async move {
             let result = answer.await.unwrap_or_else(|_| Err(StoreError::Unavailable("its thread died".to_owned())));
-            let said = result.as_ref().map(|()| ()).map_err(ToString::to_string);
+            let said = result.as_ref().copied().map_err(ToString::to_string);
             if let Some(asked) = asked {
                 let _ = asked.send(result);
             }

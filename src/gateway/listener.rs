@@ -1,0 +1,236 @@
+//! Where clients come in: sockets, and one task a connection.
+//!
+//! Accepted sockets have TCP_NODELAY set: without it every streamed answer stalls for the length of a delayed
+//! acknowledgement. Never here: what a request means.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::gateway::service::{Answer, Gateway};
+
+/// How long a client may take to send a request's head.
+const HEAD_WITHIN: Duration = Duration::from_secs(30);
+/// How long to rest after an accept failed for want of descriptors, so as not to spin.
+const ACCEPT_REST: Duration = Duration::from_millis(50);
+
+/// A bound socket.
+#[derive(Debug)]
+pub enum Listener {
+    /// TCP.
+    Tcp(TcpListener),
+    /// A Unix socket; the path is removed again when a listener we bound is dropped.
+    Unix(UnixListener, Option<SocketPath>),
+}
+
+/// The path of a Unix socket that we made.
+#[derive(Debug)]
+pub struct SocketPath(PathBuf);
+
+impl Drop for SocketPath {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Where to listen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// A TCP address.
+    Tcp(SocketAddr),
+    /// A Unix socket's path.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(f, "http://{address}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// Why an address could not be bound.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// Somebody else has it.
+    #[error("{address} is taken: another program, perhaps another duduclaw, listens there; stop it or set [server] bind")]
+    Taken {
+        /// Where.
+        address: Address,
+    },
+    /// Anything else.
+    #[error("cannot listen on {address}: {source}; set [server] bind to an address of this machine")]
+    Failed {
+        /// Where.
+        address: Address,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl Listener {
+    /// Binds an address.
+    ///
+    /// # Errors
+    /// When it is taken or not ours.
+    pub async fn bind(address: &Address) -> Result<Self, BindError> {
+        let bound = match address {
+            Address::Tcp(socket) => TcpListener::bind(socket).await.map(Self::Tcp),
+            Address::Unix(path) => bind_unix(path),
+        };
+        bound.map_err(|source| match source.kind() {
+            io::ErrorKind::AddrInUse => BindError::Taken { address: address.clone() },
+            _ => BindError::Failed { address: address.clone(), source },
+        })
+    }
+
+    /// The listeners that a service manager handed over, if any.
+    ///
+    /// # Errors
+    /// When a descriptor is no listening socket.
+    pub fn inherited() -> io::Result<Vec<Self>> {
+        let mut handed = listenfd::ListenFd::from_env();
+        let mut listeners = Vec::new();
+        for index in 0..handed.len() {
+            if let Ok(Some(tcp)) = handed.take_tcp_listener(index) {
+                tcp.set_nonblocking(true)?;
+                listeners.push(Self::Tcp(TcpListener::from_std(tcp)?));
+            } else if let Some(unix) = handed.take_unix_listener(index)? {
+                unix.set_nonblocking(true)?;
+                listeners.push(Self::Unix(UnixListener::from_std(unix)?, None));
+            }
+        }
+        Ok(listeners)
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// When the socket cannot say.
+    pub fn address(&self) -> io::Result<Address> {
+        match self {
+            Self::Tcp(listener) => listener.local_addr().map(Address::Tcp),
+            Self::Unix(listener, _) => {
+                let address = listener.local_addr()?;
+                Ok(Address::Unix(address.as_pathname().unwrap_or(Path::new("")).to_owned()))
+            }
+        }
+    }
+}
+
+/// A socket file that nobody answers on is a leftover of a killed daemon and is replaced.
+fn bind_unix(path: &Path) -> io::Result<Listener> {
+    let bound = match UnixListener::bind(path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_leftover(path) => {
+            std::fs::remove_file(path)?;
+            UnixListener::bind(path)
+        }
+        other => other,
+    };
+    bound.map(|listener| Listener::Unix(listener, Some(SocketPath(path.to_owned()))))
+}
+
+fn is_leftover(path: &Path) -> bool {
+    let refused = std::os::unix::net::UnixStream::connect(path);
+    refused.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+/// What a connection task needs.
+#[derive(Clone)]
+pub struct Accepting {
+    /// Who answers.
+    pub gateway: Arc<Gateway>,
+    /// Where connection tasks run.
+    pub connections: TaskTracker,
+    /// No more connections are accepted once this is cancelled.
+    pub stop_accepting: CancellationToken,
+    /// Connections close as soon as they are idle once this is cancelled.
+    pub close_idle: CancellationToken,
+}
+
+/// Accepts connections until told to stop; the socket closes then, unless a service manager keeps it too.
+pub async fn accept(listener: Listener, accepting: Accepting) {
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = accepting.stop_accepting.cancelled() => return,
+            accepted = next(&listener) => accepted,
+        };
+        match accepted {
+            Ok(Socket::Tcp(stream, peer)) => {
+                let _ = stream.set_nodelay(true);
+                accepting.connections.spawn(serve(stream, Some(peer), accepting.clone()));
+            }
+            Ok(Socket::Unix(stream)) => {
+                accepting.connections.spawn(serve(stream, None, accepting.clone()));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(ACCEPT_REST).await;
+            }
+        }
+    }
+}
+
+enum Socket {
+    Tcp(tokio::net::TcpStream, SocketAddr),
+    Unix(tokio::net::UnixStream),
+}
+
+async fn next(listener: &Listener) -> io::Result<Socket> {
+    match listener {
+        Listener::Tcp(listener) => listener.accept().await.map(|(stream, peer)| Socket::Tcp(stream, peer)),
+        Listener::Unix(listener, _) => listener.accept().await.map(|(stream, _)| Socket::Unix(stream)),
+    }
+}
+
+async fn serve<S>(stream: S, peer: Option<SocketAddr>, accepting: Accepting)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let builder = builder(accepting.gateway.max_header_bytes());
+    let gateway = Arc::clone(&accepting.gateway);
+    let service = service_fn(move |request: http::Request<Incoming>| {
+        let gateway = Arc::clone(&gateway);
+        async move { Ok::<Answer, Infallible>(gateway.answer(request, peer).await) }
+    });
+    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = accepting.close_idle.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection broke");
+    }
+}
+
+/// Heads beyond twice the stated limit are refused while they are read; the rest is judged with a proper error body.
+fn builder(max_header_bytes: usize) -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_WITHIN)
+        .max_headers(512)
+        .max_buf_size(2 * max_header_bytes.max(16 * 1024));
+    builder
+}
