@@ -1,0 +1,13 @@
+//! The Messages API of Anthropic: what its answers mean, and how to speak like it.
+//!
+//! - [`classify`]: status, headers and first event become an [`Outcome`](crate::outcome::Outcome).
+//! - [`quota`]: the `anthropic-ratelimit-unified-*` headers, read and written.
+//! - [`error`]: the protocol's error types, and what an error body says.
+//! - [`body`]: error bodies and stream frames of our own.
+//! - [`usage`]: the tokens that pass by.
+
+pub mod body;
+pub mod classify;
+pub mod error;
+pub mod quota;
+pub mod usage;
