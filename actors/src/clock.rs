@@ -217,6 +217,13 @@ fn read_boot() -> i64 {
     spec.tv_sec.saturating_mul(1000).saturating_add(spec.tv_nsec / 1_000_000)
 }
 
+/// An instant for measuring how long something takes or lasts within this process; never for a rule about accounts.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the runtime's clock")]
+pub fn instant() -> tokio::time::Instant {
+    tokio::time::Instant::now()
+}
+
 /// A clock that stands still until it is moved; for tests of rules in time.
 #[derive(Debug)]
 pub struct ManualClock {

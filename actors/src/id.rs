@@ -112,6 +112,20 @@ pub enum IdentityKey {
     },
 }
 
+impl fmt::Display for IdentityKey {
+    /// The key of the identity's records in the store: never changes for one identity.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Verified { family, uuid, organization: None } => write!(f, "verified:{}:{uuid}", family.as_str()),
+            Self::Verified { family, uuid, organization: Some(organization) } => {
+                write!(f, "verified:{}:{uuid}:{organization}", family.as_str())
+            }
+            Self::Stored { family, name } => write!(f, "stored:{}:{name}", family.as_str()),
+            Self::Inline { upstream, name } => write!(f, "inline:{upstream}:{name}"),
+        }
+    }
+}
+
 /// Who asks. Conversations, budgets and permissions hang on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Principal {

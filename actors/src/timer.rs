@@ -39,6 +39,12 @@ impl Alarm {
         self.task = Some(task.abort_handle());
     }
 
+    /// Whether it is set.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        self.set_for.is_some() && self.task.as_ref().is_some_and(|task| !task.is_finished())
+    }
+
     /// Forgets what it was set for, once it has rung.
     pub fn rang(&mut self) {
         self.set_for = None;

@@ -1,0 +1,232 @@
+//! The FailoverManager: the shell around admission. It translates messages, performs effects, and keeps askers that
+//! wait in a queue.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::{oneshot, watch};
+use tokio_util::task::TaskTracker;
+
+use super::Leased;
+use super::admission::{Admission, Effect, Snapshot};
+use super::book::LeaseBook;
+use super::conversations::ConversationRecord;
+use super::demand::{Decision, Demand, Grant, Ticket};
+use super::explain::Ranked;
+use crate::account::cell::Cells;
+use crate::clock::SharedClock;
+use crate::event::Event;
+use crate::journal::Journal;
+use crate::ports::{ActorKind, Heartbeat, SharedSink, Table};
+use crate::roster::Roster;
+use crate::standing::Standing;
+use crate::timer::Alarm;
+
+/// The shape of a stored conversation.
+pub const CONVERSATION_VERSION: u32 = 1;
+
+/// What it is told.
+pub enum Msg {
+    /// Someone asks for a lease.
+    Lease(Box<Demand>, oneshot::Sender<Leased>),
+    /// Something happened in the book of leases.
+    Settle,
+    /// An account's standing.
+    Learn(Box<Standing>),
+    /// A new fleet.
+    Reload(Arc<Roster>),
+    /// A deadline may have come.
+    Tick,
+    /// Someone asks for the whole order.
+    Explain(Box<Demand>, oneshot::Sender<Vec<Ranked>>),
+    /// Someone asks what is going on.
+    Snapshot(oneshot::Sender<Snapshot>),
+}
+
+/// What it is made of.
+#[derive(Clone)]
+pub struct Args {
+    /// The fleet at start.
+    pub roster: watch::Receiver<Arc<Roster>>,
+    /// The leases in flight.
+    pub book: Arc<LeaseBook>,
+    /// The accounts' lasting parts: where a new incarnation learns their standing.
+    pub cells: Arc<Cells>,
+    /// Where conversations are kept.
+    pub journal: Journal,
+    /// Where events go.
+    pub events: SharedSink,
+    /// Tells the time.
+    pub clock: SharedClock,
+    /// Where its tasks run.
+    pub tasks: TaskTracker,
+    /// Whom to tell that it lives.
+    pub heartbeat: Arc<dyn Heartbeat>,
+    /// Changes whenever an account may have become usable: waiting clients look again.
+    pub changed: watch::Sender<u64>,
+}
+
+/// The actor.
+#[derive(Debug)]
+pub struct FailoverActor;
+
+/// Its state.
+pub struct State {
+    args: Args,
+    admission: Admission,
+    waiting: BTreeMap<Ticket, oneshot::Sender<Leased>>,
+    alarm: Alarm,
+}
+
+impl Actor for FailoverActor {
+    type Msg = Msg;
+    type State = State;
+    type Arguments = Args;
+
+    async fn pre_start(&self, me: ActorRef<Msg>, args: Args) -> Result<State, ActorProcessingErr> {
+        let roster = args.roster.borrow().clone();
+        let now = args.clock.now();
+        let mut admission = Admission::new(&roster, Arc::clone(&args.book), now);
+        for record in conversations(&args.journal).await {
+            admission.recall(record, now);
+        }
+        for cell in args.cells.all() {
+            admission.learn(cell.publish(now), now);
+        }
+        let alarm = Alarm::new(SharedClock::clone(&args.clock), args.tasks.clone());
+        let _ = me.cast(Msg::Settle);
+        Ok(State { args, admission, waiting: BTreeMap::new(), alarm })
+    }
+
+    async fn handle(&self, me: ActorRef<Msg>, message: Msg, state: &mut State) -> Result<(), ActorProcessingErr> {
+        state.translate(message);
+        state.alarm.set(state.admission.next_deadline(state.args.clock.now()), &me, || Msg::Tick);
+        state.args.heartbeat.beat(ActorKind::FailoverManager);
+        Ok(())
+    }
+}
+
+async fn conversations(journal: &Journal) -> Vec<ConversationRecord> {
+    match journal.load(Table::Conversations).await {
+        Ok(records) => records.iter().filter_map(|r| serde_json::from_slice(&r.value).ok()).collect(),
+        Err(error) => {
+            tracing::warn!(%error, "conversations could not be read; they are placed anew");
+            Vec::new()
+        }
+    }
+}
+
+impl State {
+    fn translate(&mut self, message: Msg) {
+        let now = self.args.clock.now();
+        match message {
+            Msg::Lease(demand, reply) => self.lease(&demand, reply),
+            Msg::Settle => {
+                let effects = self.admission.settle(now);
+                self.perform(effects);
+            }
+            Msg::Learn(standing) => {
+                let effects = self.admission.learn(*standing, now);
+                self.perform(effects);
+                self.args.changed.send_modify(|n| *n += 1);
+            }
+            Msg::Reload(roster) => {
+                let effects = self.admission.reload(&roster, now);
+                self.perform(effects);
+                self.learn_all();
+                self.args.changed.send_modify(|n| *n += 1);
+            }
+            Msg::Tick => {
+                self.alarm.rang();
+                let effects = self.admission.tick(now);
+                self.perform(effects);
+                self.args.changed.send_modify(|n| *n += 1);
+            }
+            Msg::Explain(demand, reply) => {
+                let _ = reply.send(self.admission.explain(&demand, now));
+            }
+            Msg::Snapshot(reply) => {
+                let _ = reply.send(self.admission.snapshot(now));
+            }
+        }
+    }
+
+    fn learn_all(&mut self) {
+        let now = self.args.clock.now();
+        for cell in self.args.cells.all() {
+            let effects = self.admission.learn(cell.publish(now), now);
+            self.perform(effects);
+        }
+    }
+
+    fn lease(&mut self, demand: &Demand, reply: oneshot::Sender<Leased>) {
+        if reply.is_closed() {
+            return;
+        }
+        let (decision, effects) = self.admission.lease(demand, self.args.clock.now());
+        match decision {
+            Decision::Queued(ticket) => {
+                self.waiting.insert(ticket, reply);
+            }
+            Decision::Granted(_) | Decision::NotBefore(_) | Decision::Exhausted(_) => self.reply(decision, reply),
+        }
+        self.perform(effects);
+    }
+
+    /// The reply *is* the guard: if the asker has gone away, dropping it returns the lease.
+    fn reply(&self, decision: Decision, reply: oneshot::Sender<Leased>) {
+        let leased = match decision {
+            Decision::Granted(grant) => self.granted(grant),
+            Decision::NotBefore(wait) => Leased::NotBefore(wait),
+            Decision::Exhausted(why) => Leased::Exhausted(why),
+            Decision::Queued(_) => return,
+        };
+        let _ = reply.send(leased);
+    }
+
+    fn granted(&self, grant: Grant) -> Leased {
+        let guard = self.args.book.guard(grant.lease);
+        Leased::Granted(grant, guard)
+    }
+
+    fn perform(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Admit(ticket, decision) => self.admit(ticket, decision),
+                Effect::Emit { account, kind, severity, evidence } => self.args.events.emit(Event {
+                    seq: 0,
+                    ts: self.args.clock.now(),
+                    kind,
+                    severity,
+                    account,
+                    evidence,
+                }),
+                Effect::Remember(record) => self.remember(&record),
+                Effect::Forget(key) => self.args.journal.forget(Table::Conversations, format!("{:032x}", key.0)),
+            }
+        }
+    }
+
+    fn admit(&mut self, ticket: Ticket, decision: Decision) {
+        let Some(reply) = self.waiting.remove(&ticket) else { return };
+        match decision {
+            Decision::Queued(next) => {
+                self.waiting.insert(next, reply);
+            }
+            Decision::Granted(_) | Decision::NotBefore(_) | Decision::Exhausted(_) => self.reply(decision, reply),
+        }
+    }
+
+    fn remember(&self, record: &ConversationRecord) {
+        match serde_json::to_vec(record) {
+            Ok(value) => self.args.journal.remember(
+                Table::Conversations,
+                format!("{:032x}", record.key.0),
+                CONVERSATION_VERSION,
+                value,
+            ),
+            Err(error) => tracing::error!(%error, "a conversation cannot be written down"),
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The fleet as a whole: its actors, and what everybody holds to speak to them.
+//!
+//! ```text
+//! Root ──┬─ Journal             the store on its own thread
+//!        ├─ Accounts ── Account*   supervisor only
+//!        ├─ FailoverManager     sibling of the accounts: its panic cannot take them down
+//!        └─ ActivityFeed        numbers events and hands them on
+//! ```
+//!
+//! What must outlive an actor is made here and lent to each incarnation: inboxes, the accounts' committed health, the
+//! book of leases, dirty records. So a death costs a moment, never a fact.
+
+pub mod actor;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ractor::{Actor, ActorRef};
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio_util::task::TaskTracker;
+
+use crate::account::cell::{AccountCell, Cells};
+use crate::account::health::{Health, HealthEvent};
+use crate::account::supervisor::Directory;
+use crate::activity::{self, Feed};
+use crate::clock::{SharedClock, Timestamp};
+use crate::failover::book::LeaseBook;
+use crate::failover::{self, FailoverHandle};
+use crate::id::{AccountId, EvidenceSeq};
+use crate::inbox::Reader;
+use crate::journal::{Dirty, Journal, OpenStore};
+use crate::outcome::{Answered, Ended};
+use crate::ports::{Heartbeat, Observer, Reports, Table};
+use crate::roster::{AccountSpec, Roster};
+use crate::slot::Slot;
+use actor::{Lasting, Msg, RootActor};
+
+/// What the world gives the fleet.
+pub struct Ports {
+    /// Tells the time.
+    pub clock: SharedClock,
+    /// Opens the store.
+    pub store: OpenStore,
+    /// Sees every event.
+    pub observers: Vec<Box<dyn Observer>>,
+    /// Told by every actor that it lives.
+    pub heartbeat: Arc<dyn Heartbeat>,
+    /// Where tasks run.
+    pub tasks: TaskTracker,
+}
+
+/// The running fleet.
+#[derive(Clone)]
+pub struct Fleet {
+    lasting: Arc<Lasting>,
+    root: ActorRef<Msg>,
+    /// Admission.
+    pub failover: FailoverHandle,
+    /// What happens.
+    pub feed: Feed,
+    /// What is remembered.
+    pub journal: Journal,
+}
+
+/// Why the fleet could not start.
+#[derive(Debug, thiserror::Error)]
+#[error("the fleet could not start: {0}")]
+pub struct StartError(String);
+
+impl std::fmt::Debug for Fleet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fleet").finish_non_exhaustive()
+    }
+}
+
+impl Fleet {
+    /// Starts the fleet of this roster, as it was remembered. The handle ends when the fleet has stopped, or when it
+    /// died beyond mending.
+    ///
+    /// # Errors
+    /// When an actor does not start.
+    pub async fn start(ports: Ports, roster: Roster) -> Result<(Self, JoinHandle<()>), StartError> {
+        let lasting = Lasting::new(ports, roster);
+        let failed = |error: ractor::SpawnErr| StartError(error.to_string());
+        let (root, ended) = RootActor::spawn(None, RootActor, Arc::clone(&lasting)).await.map_err(failed)?;
+        let fleet = Self {
+            failover: lasting.failover_handle(),
+            feed: lasting.feed(),
+            journal: lasting.journal(),
+            lasting,
+            root,
+        };
+        let roster = fleet.roster();
+        fleet.reload(Roster::clone(&roster)).await?;
+        Ok((fleet, ended))
+    }
+
+    /// The fleet as configured now.
+    #[must_use]
+    pub fn roster(&self) -> Arc<Roster> {
+        self.lasting.roster.borrow().clone()
+    }
+
+    /// Puts another roster in force: new accounts start as they were remembered, known ones keep everything.
+    ///
+    /// # Errors
+    /// When the fleet is stopping.
+    pub async fn reload(&self, roster: Roster) -> Result<(), StartError> {
+        let remembered = self.remembered().await;
+        let now = self.lasting.ports.clock.now();
+        for spec in roster.accounts.values() {
+            self.employ(spec, &remembered, now);
+        }
+        self.lasting.roster.send_replace(Arc::new(roster));
+        let (reply, done) = oneshot::channel();
+        let stopping = || StartError("the fleet is stopping".to_owned());
+        self.root.cast(Msg::Reloaded(reply)).map_err(|_| stopping())?;
+        done.await.map_err(|_| stopping())
+    }
+
+    /// Tells an account what happened to it.
+    pub fn tell(&self, account: AccountId, event: HealthEvent) -> EvidenceSeq {
+        let Some(cell) = self.lasting.cells.get(account) else { return EvidenceSeq(0) };
+        let pushed = cell.inbox.push(event);
+        if pushed.reader == Reader::Call
+            && let Some(actor) = self.lasting.directory.handle(account)
+        {
+            actor.cast(crate::account::actor::Msg::Look);
+        }
+        pushed.seq
+    }
+
+    /// One account's health as last committed, for readers.
+    #[must_use]
+    pub fn health(&self, account: AccountId) -> Option<Health> {
+        self.lasting.cells.get(account).map(|cell| cell.committed().health)
+    }
+
+    /// Changes whenever an account may have become usable.
+    #[must_use]
+    pub fn changed(&self) -> watch::Receiver<u64> {
+        self.lasting.changed.subscribe()
+    }
+
+    /// The leases in flight.
+    #[must_use]
+    pub fn book(&self) -> &Arc<LeaseBook> {
+        &self.lasting.book
+    }
+
+    /// Writes down what is dirty and stops every actor.
+    pub async fn stop(&self) {
+        self.root.stop(None);
+    }
+
+    /// The root actor, for tests that kill its children.
+    #[must_use]
+    pub fn root(&self) -> &ActorRef<Msg> {
+        &self.root
+    }
+
+    fn employ(&self, spec: &AccountSpec, remembered: &BTreeMap<String, Vec<u8>>, now: Timestamp) {
+        if let Some(cell) = self.lasting.cells.get(spec.id) {
+            cell.rename(spec.entry.clone());
+            self.tell(spec.id, HealthEvent::SettingsChanged(spec.into()));
+            return;
+        }
+        let health = remembered
+            .get(&spec.identity.to_string())
+            .and_then(|record| Health::restore(record, spec, now))
+            .unwrap_or_else(|| Health::new(spec));
+        self.lasting.cells.insert(AccountCell::new(spec.id, spec.identity.clone(), spec.entry.clone(), health));
+    }
+
+    async fn remembered(&self) -> BTreeMap<String, Vec<u8>> {
+        match self.journal.load(Table::Health).await {
+            Ok(records) => records.into_iter().map(|record| (record.key, record.value)).collect(),
+            Err(error) => {
+                tracing::error!(%error, "what was remembered of the accounts cannot be read; they start cold");
+                BTreeMap::new()
+            }
+        }
+    }
+}
+
+impl Reports for Fleet {
+    fn answered(&self, account: AccountId, answered: Arc<Answered>) -> EvidenceSeq {
+        self.tell(account, HealthEvent::Answered(answered))
+    }
+
+    fn ended(&self, account: AccountId, ended: Ended) -> EvidenceSeq {
+        self.tell(account, HealthEvent::Ended(ended))
+    }
+}
+
+impl Lasting {
+    fn new(ports: Ports, roster: Roster) -> Arc<Self> {
+        let Ports { clock, store, observers, heartbeat, tasks } = ports;
+        let failover = Arc::new(Slot::<failover::actor::Msg>::default());
+        let wake = failover.handle();
+        let book = LeaseBook::new(move || {
+            wake.cast(failover::actor::Msg::Settle);
+        });
+        Arc::new(Self {
+            ports: actor::Shared { clock, store, heartbeat, tasks },
+            failover,
+            book,
+            feed: Slot::default(),
+            feed_shared: activity::Shared::new(observers),
+            journal: Slot::default(),
+            dirty: Arc::new(Dirty::default()),
+            accounts: Slot::default(),
+            directory: Arc::new(Directory::default()),
+            cells: Arc::new(Cells::default()),
+            roster: watch::Sender::new(Arc::new(roster)),
+            changed: watch::Sender::new(0),
+        })
+    }
+}

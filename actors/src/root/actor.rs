@@ -1,0 +1,286 @@
+//! The root of supervision: starts the four below it and starts each anew when it dies.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+use tokio::sync::{oneshot, watch};
+use tokio_util::task::TaskTracker;
+
+use crate::account::actor as account;
+use crate::account::cell::Cells;
+use crate::account::supervisor::{self, AccountSupervisor, Directory, restarted};
+use crate::activity::{self, Feed, FeedActor};
+use crate::clock::SharedClock;
+use crate::failover::actor::{self as failover, FailoverActor};
+use crate::failover::book::LeaseBook;
+use crate::failover::FailoverHandle;
+use crate::journal::{self, Dirty, Journal, JournalActor, OpenStore};
+use crate::ports::{ActorKind, EventSink, Heartbeat, SharedSink};
+use crate::restart::{Restart, RestartBudget};
+use crate::roster::Roster;
+use crate::slot::{Delivery, Slot};
+
+/// What the root is told.
+#[derive(Debug)]
+pub enum Msg {
+    /// Another roster stands in the lasting part.
+    Reloaded(oneshot::Sender<()>),
+    /// A dead child's wait is over.
+    Respawn(Child),
+}
+
+/// The children.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Child {
+    /// Keeps the store.
+    Journal,
+    /// Numbers events.
+    Feed,
+    /// Admission.
+    Failover,
+    /// Supervises the accounts.
+    Accounts,
+}
+
+impl Child {
+    /// In the order in which they start: each needs those before it.
+    const ALL: [Self; 4] = [Self::Feed, Self::Journal, Self::Failover, Self::Accounts];
+
+    fn kind(self) -> ActorKind {
+        match self {
+            Self::Journal => ActorKind::Journal,
+            Self::Feed => ActorKind::ActivityFeed,
+            Self::Failover => ActorKind::FailoverManager,
+            Self::Accounts => ActorKind::Account,
+        }
+    }
+}
+
+/// What outlives every actor.
+pub struct Lasting {
+    pub(super) ports: Shared,
+    pub(super) failover: Arc<Slot<failover::Msg>>,
+    pub(super) book: Arc<LeaseBook>,
+    pub(super) feed: Slot<activity::Msg>,
+    pub(super) feed_shared: Arc<activity::Shared>,
+    pub(super) journal: Slot<journal::Msg>,
+    pub(super) dirty: Arc<Dirty>,
+    pub(super) accounts: Slot<supervisor::Msg>,
+    pub(super) directory: Arc<Directory>,
+    pub(super) cells: Arc<Cells>,
+    pub(super) roster: watch::Sender<Arc<Roster>>,
+    pub(super) changed: watch::Sender<u64>,
+}
+
+/// The ports that every actor shares.
+#[derive(Clone)]
+pub(super) struct Shared {
+    pub(super) clock: SharedClock,
+    pub(super) store: OpenStore,
+    pub(super) heartbeat: Arc<dyn Heartbeat>,
+    pub(super) tasks: TaskTracker,
+}
+
+impl Lasting {
+    pub(super) fn failover_handle(&self) -> FailoverHandle {
+        FailoverHandle::new(self.failover.handle())
+    }
+
+    pub(super) fn feed(&self) -> Feed {
+        Feed::new(Arc::clone(&self.feed_shared), self.feed.handle())
+    }
+
+    pub(super) fn journal(&self) -> Journal {
+        Journal::new(Arc::clone(&self.dirty), self.journal.handle())
+    }
+
+    fn events(&self) -> SharedSink {
+        Arc::new(self.feed())
+    }
+}
+
+/// The actor.
+#[derive(Debug)]
+pub struct RootActor;
+
+/// Its state.
+pub struct State {
+    lasting: Arc<Lasting>,
+    children: BTreeMap<Child, Life>,
+}
+
+#[derive(Default)]
+struct Life {
+    actor: Option<ActorId>,
+    budget: RestartBudget,
+}
+
+impl Actor for RootActor {
+    type Msg = Msg;
+    type State = State;
+    type Arguments = Arc<Lasting>;
+
+    async fn pre_start(&self, me: ActorRef<Msg>, lasting: Arc<Lasting>) -> Result<State, ActorProcessingErr> {
+        let mut state = State { lasting, children: BTreeMap::new() };
+        for child in Child::ALL {
+            state.spawn(&me, child).await?;
+        }
+        Ok(state)
+    }
+
+    async fn handle(&self, me: ActorRef<Msg>, message: Msg, state: &mut State) -> Result<(), ActorProcessingErr> {
+        match message {
+            Msg::Reloaded(reply) => state.pass_on(reply),
+            Msg::Respawn(child) => {
+                if let Err(error) = state.spawn(&me, child).await {
+                    state.mourn(&me, child, &error.to_string())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        me: ActorRef<Msg>,
+        event: SupervisionEvent,
+        state: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
+        match event {
+            SupervisionEvent::ActorTerminated(who, _, why) => state.died(&me, who.get_id(), &why.unwrap_or_default()),
+            SupervisionEvent::ActorFailed(who, error) => state.died(&me, who.get_id(), &error.to_string()),
+            SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => Ok(()),
+        }
+    }
+
+    /// Accounts first, the journal last: it writes down what the others leave.
+    async fn post_stop(&self, me: ActorRef<Msg>, state: &mut State) -> Result<(), ActorProcessingErr> {
+        if let Err(error) = state.lasting.journal().flush().await {
+            tracing::error!(%error, "what was to be kept could not be written at the end");
+        }
+        me.stop_children_and_wait(None, None).await;
+        Ok(())
+    }
+}
+
+impl State {
+    /// The accounts first, so that admission finds their standing.
+    fn pass_on(&self, reply: oneshot::Sender<()>) {
+        let lasting = Arc::clone(&self.lasting);
+        self.lasting.ports.tasks.spawn(async move {
+            let (employed, done) = oneshot::channel();
+            if lasting.accounts.handle().cast(supervisor::Msg::Employ(lasting.cells.all(), employed)) == Delivery::Taken {
+                let _ = done.await;
+            }
+            let roster = lasting.roster.borrow().clone();
+            lasting.failover.handle().cast(failover::Msg::Reload(roster));
+            let _ = reply.send(());
+        });
+    }
+
+    fn died(&mut self, me: &ActorRef<Msg>, who: ActorId, why: &str) -> Result<(), ActorProcessingErr> {
+        let found = self.children.iter().find(|(_, life)| life.actor == Some(who)).map(|(child, _)| *child);
+        found.map_or(Ok(()), |child| self.mourn(me, child, why))
+    }
+
+    fn mourn(&mut self, me: &ActorRef<Msg>, child: Child, why: &str) -> Result<(), ActorProcessingErr> {
+        let now = self.lasting.ports.clock.now();
+        let life = self.children.entry(child).or_default();
+        life.actor = None;
+        match life.budget.died(now) {
+            Restart::After(wait) => {
+                self.lasting.feed().emit(restarted(child.kind(), why, now));
+                let me = me.clone();
+                self.lasting.ports.tasks.spawn(async move {
+                    tokio::time::sleep(wait).await;
+                    let _ = me.cast(Msg::Respawn(child));
+                });
+                Ok(())
+            }
+            Restart::Escalate => Err(format!("{} died too often: {why}", child.kind().as_str()).into()),
+        }
+    }
+
+    async fn spawn(&mut self, me: &ActorRef<Msg>, child: Child) -> Result<(), ActorProcessingErr> {
+        let id = match child {
+            Child::Feed => self.spawn_feed(me).await?,
+            Child::Journal => self.spawn_journal(me).await?,
+            Child::Failover => self.spawn_failover(me).await?,
+            Child::Accounts => self.spawn_accounts(me).await?,
+        };
+        self.children.entry(child).or_default().actor = Some(id);
+        Ok(())
+    }
+
+    async fn spawn_feed(&self, me: &ActorRef<Msg>) -> Result<ActorId, ActorProcessingErr> {
+        let args = activity::Args {
+            shared: Arc::clone(&self.lasting.feed_shared),
+            heartbeat: Arc::clone(&self.lasting.ports.heartbeat),
+        };
+        let (actor, _) = FeedActor::spawn_linked(None, FeedActor, args, me.get_cell()).await?;
+        let id = actor.get_id();
+        self.lasting.feed.fill(actor);
+        Ok(id)
+    }
+
+    async fn spawn_journal(&self, me: &ActorRef<Msg>) -> Result<ActorId, ActorProcessingErr> {
+        let ports = self.lasting.ports.clone();
+        let args = journal::Args {
+            dirty: Arc::clone(&self.lasting.dirty),
+            open: ports.store,
+            clock: ports.clock,
+            tasks: ports.tasks,
+            heartbeat: ports.heartbeat,
+        };
+        let (actor, _) = JournalActor::spawn_linked(None, JournalActor, args, me.get_cell()).await?;
+        let id = actor.get_id();
+        self.lasting.journal.fill(actor);
+        Ok(id)
+    }
+
+    async fn spawn_failover(&self, me: &ActorRef<Msg>) -> Result<ActorId, ActorProcessingErr> {
+        let ports = self.lasting.ports.clone();
+        let args = failover::Args {
+            roster: self.lasting.roster.subscribe(),
+            book: Arc::clone(&self.lasting.book),
+            cells: Arc::clone(&self.lasting.cells),
+            journal: self.lasting.journal(),
+            events: self.lasting.events(),
+            clock: ports.clock,
+            tasks: ports.tasks,
+            heartbeat: ports.heartbeat,
+            changed: self.lasting.changed.clone(),
+        };
+        let (actor, _) = FailoverActor::spawn_linked(None, FailoverActor, args, me.get_cell()).await?;
+        let id = actor.get_id();
+        self.lasting.failover.fill(actor);
+        Ok(id)
+    }
+
+    async fn spawn_accounts(&self, me: &ActorRef<Msg>) -> Result<ActorId, ActorProcessingErr> {
+        let args = supervisor::Args {
+            template: template(&self.lasting),
+            directory: Arc::clone(&self.lasting.directory),
+            cells: Arc::clone(&self.lasting.cells),
+        };
+        let (actor, _) = AccountSupervisor::spawn_linked(None, AccountSupervisor, args, me.get_cell()).await?;
+        let id = actor.get_id();
+        self.lasting.accounts.fill(actor);
+        Ok(id)
+    }
+}
+
+fn template(lasting: &Lasting) -> supervisor::AccountTemplate {
+    let ports = lasting.ports.clone();
+    let (failover, journal, events) = (lasting.failover_handle(), lasting.journal(), lasting.events());
+    Arc::new(move |cell| account::Args {
+        cell,
+        failover: failover.clone(),
+        journal: journal.clone(),
+        events: Arc::clone(&events),
+        clock: SharedClock::clone(&ports.clock),
+        tasks: ports.tasks.clone(),
+        heartbeat: Arc::clone(&ports.heartbeat),
+    })
+}
