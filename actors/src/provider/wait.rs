@@ -98,7 +98,8 @@ fn member_end(text: &str) -> Option<usize> {
 }
 
 fn is_weekday(word: &str) -> bool {
-    word.len() >= 3 && word.bytes().all(|byte| byte.is_ascii_alphabetic())
+    let begins = |day: &str| word.get(..3).is_some_and(|begin| begin.eq_ignore_ascii_case(day));
+    ["mon", "tue", "wed", "thu", "fri", "sat", "sun"].into_iter().any(begins)
 }
 
 #[cfg(test)]

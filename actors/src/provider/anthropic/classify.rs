@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 
-use super::error::{ErrorKind, OVERLOADED, ProviderError, is_error};
+use super::error::{ErrorKind, OVERLOADED, ProviderError};
+use super::event::EventKind;
 use super::quota::{self, quota_reading};
 use crate::clock::{Deadline, Timestamp, Wall};
 use crate::id::{ModelScope, Window};
@@ -127,7 +128,7 @@ fn meant(answer: &Answer<'_>) -> (StatusCode, ProviderError) {
     if !answer.status.is_success() {
         return (answer.status, ProviderError::read(data));
     }
-    if !is_error(name, data) {
+    if EventKind::of(name, data) != EventKind::Error {
         return (answer.status, ProviderError::default());
     }
     let error = ProviderError::read(data);
