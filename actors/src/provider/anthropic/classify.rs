@@ -2,7 +2,23 @@
 //!
 //! The rows are tried in this order (a test keeps the table true):
 //!
-//! <!-- table -->
+//! | answer | outcome |
+//! |---|---|
+//! | 2xx with a good first event, or a body | `Served` |
+//! | 2xx with nothing in it | `Blank` |
+//! | 429 about the request: no window refused, the message names extra usage, long context, a plan or a model not available | `Relayed` |
+//! | 429, only the scope's window refused, request in the scope | `Quota`, the scope alone |
+//! | 429, only the scope's window refused, any other request | `Quota`, all of the account |
+//! | 429, `5h`, `7d` or an unknown window refused | `Quota`, all of the account |
+//! | 429, no window with a status, the aggregate `rejected` | `Quota`, all of the account |
+//! | 429, anything else | `Throttled`, with the wait if stated |
+//! | 401 | `Unauthorized` |
+//! | 403 naming the organisation, OAuth or subscription access | `OrgRefused` |
+//! | other 403 | `Relayed` |
+//! | 400 or 402 naming an empty balance or a spend limit | `BalanceEmpty` |
+//! | 529, or 5xx with an `overloaded_error` | `ServerFault`, overloaded |
+//! | other 5xx | `ServerFault` |
+//! | 400, 404, 413, 422, anything else | `Relayed` |
 //!
 //! An `error` event that comes first under a 2xx means what its type's status would, with the headers of the head. For a
 //! call beside inference only 401, 403 and the quota headers count; where the client brought its own credential, only
@@ -274,8 +290,8 @@ fn deciding_headers(headers: &HeaderMap, outcome: &Outcome, quota: &QuotaReading
         | Outcome::Relayed
         | Outcome::Abandoned => return Vec::new(),
     };
-    let waits = ["retry-after", "retry-after-ms"].into_iter().filter(|name| headers.contains_key(*name));
-    names.extend(waits.map(str::to_owned));
+    names.extend(wait::HEADERS.map(str::to_owned));
+    names.retain(|name| headers.contains_key(name));
     names
 }
 
@@ -284,11 +300,9 @@ fn quota_evidence(quota: &QuotaReading) -> Vec<String> {
         let fields = ["status", "reset", "representative-claim"];
         return fields.map(|field| format!("{}{field}", quota::PREFIX)).into();
     }
-    let named = refused(quota).flat_map(|reading| {
-        let reset = reading.reset.map(|_| quota::header_name(&reading.window, "reset"));
-        [Some(quota::header_name(&reading.window, "status")), reset]
-    });
-    named.flatten().collect()
+    refused(quota)
+        .flat_map(|reading| ["status", "reset"].map(|field| quota::header_name(&reading.window, field)))
+        .collect()
 }
 
 fn request_id(headers: &HeaderMap) -> Option<String> {

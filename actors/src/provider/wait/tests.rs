@@ -1,4 +1,5 @@
 use http::HeaderValue;
+use http::header::RETRY_AFTER;
 use proptest::prelude::*;
 
 use super::*;
