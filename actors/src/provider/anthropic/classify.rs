@@ -38,6 +38,8 @@ use crate::outcome::{
 };
 use crate::provider::wait;
 
+mod evidence;
+
 /// What was asked, as far as the meaning of the answer hangs on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
@@ -107,7 +109,7 @@ pub fn classify(answer: Answer<'_>, asked: Asked, now: Timestamp) -> Classified 
         (CredentialOwner::Account, true) => reading.success(answer.seen),
         (CredentialOwner::Account, false) => reading.failure(),
     };
-    let evidence = evidence(answer, &outcome, &quota);
+    let evidence = evidence::of(answer, &outcome, &quota);
     Classified { outcome, quota, evidence }
 }
 
@@ -265,49 +267,6 @@ fn refused(quota: &QuotaReading) -> impl Iterator<Item = &WindowReading> {
 /// The aggregate counts only where no window has a status of its own.
 fn aggregate_refuses(quota: &QuotaReading) -> bool {
     quota.status == Some(QuotaStatus::Rejected) && quota.windows.iter().all(|reading| reading.status.is_none())
-}
-
-fn evidence(answer: Answer<'_>, outcome: &Outcome, quota: &QuotaReading) -> Evidence {
-    Evidence {
-        status: Some(answer.status.as_u16()),
-        headers: deciding_headers(answer.headers, outcome, quota),
-        upstream_request_id: request_id(answer.headers),
-        request_id: None,
-    }
-}
-
-fn deciding_headers(headers: &HeaderMap, outcome: &Outcome, quota: &QuotaReading) -> Vec<String> {
-    let mut names = match outcome {
-        Outcome::Quota(_) => quota_evidence(quota),
-        Outcome::Throttled { .. } | Outcome::ServerFault { .. } => Vec::new(),
-        Outcome::Served
-        | Outcome::Unauthorized
-        | Outcome::OrgRefused
-        | Outcome::BalanceEmpty
-        | Outcome::Unreachable { .. }
-        | Outcome::HeadTimeout { .. }
-        | Outcome::Blank
-        | Outcome::Relayed
-        | Outcome::Abandoned => return Vec::new(),
-    };
-    names.extend(wait::HEADERS.map(str::to_owned));
-    names.retain(|name| headers.contains_key(name));
-    names
-}
-
-fn quota_evidence(quota: &QuotaReading) -> Vec<String> {
-    if refused(quota).next().is_none() {
-        let fields = ["status", "reset", "representative-claim"];
-        return fields.map(|field| format!("{}{field}", quota::PREFIX)).into();
-    }
-    refused(quota)
-        .flat_map(|reading| ["status", "reset"].map(|field| quota::header_name(&reading.window, field)))
-        .collect()
-}
-
-fn request_id(headers: &HeaderMap) -> Option<String> {
-    let value = headers.get("request-id").or_else(|| headers.get("x-request-id"))?;
-    value.to_str().ok().map(str::to_owned)
 }
 
 #[cfg(test)]
