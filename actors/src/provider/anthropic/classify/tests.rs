@@ -83,8 +83,6 @@ fn fault(cause: Cause, wait: Option<Duration>) -> Outcome {
     Outcome::ServerFault { cause, wait }
 }
 
-// ---------------------------------------------------------------------------------------------- the table
-
 /// The rows of the module's table: what is answered, an instance of it, and who asked.
 fn rows() -> Vec<(&'static str, Given, Asked)> {
     let only_scope =
@@ -149,8 +147,6 @@ fn the_table_of_the_module_is_true() {
     }
     assert_eq!(documented, expected, "the module's table should read:\n//! | {}", expected.join("\n//! | "));
 }
-
-// ---------------------------------------------------------------------------------------------- quota
 
 /// C01.
 #[test]
@@ -310,8 +306,6 @@ fn a_429_without_a_refused_window_is_a_throttle_with_its_stated_wait() {
     assert_eq!(throttled(&[(":5h-status", "rejected_soon")]), Outcome::Throttled { wait: None }, "an unknown word");
 }
 
-// ---------------------------------------------------------------------------------------------- the others
-
 /// C08.
 #[test]
 fn an_overload_is_a_fault_of_the_server_with_its_stated_wait_and_says_nothing_of_quota() {
@@ -349,7 +343,7 @@ fn only_a_403_by_the_organisation_concerns_the_account() {
 #[test]
 fn what_is_the_requests_own_teaches_nothing() {
     assert_eq!(outcome(400, &[], body(TOO_LONG), BASE), Outcome::Relayed);
-    for status in [100, 204 + 100, 302, 402, 404, 405, 408, 409, 413, 415, 422, 431, 451, 499, 600] {
+    for status in [100, 304, 302, 402, 404, 405, 408, 409, 413, 415, 422, 431, 451, 499, 600] {
         assert_eq!(outcome(status, &[("retry-after", "9")], body(TOO_LONG), BASE), Outcome::Relayed, "{status}");
     }
 }
@@ -368,29 +362,16 @@ fn an_empty_balance_is_told_under_400_and_402_only() {
 /// C66: what is labelled gzip and is not, what is gzip and was not unpacked, and half a body.
 #[test]
 fn a_body_that_cannot_be_read_says_nothing() {
-    for unreadable in [b"\x1f\x8b\x08\x00\xff\xff".as_slice(), b"plain", b"\xff\xfe", &NO_OAUTH.as_bytes()[..90], b"\0"]
+    for unreadable in
+        [b"\x1f\x8b\x08\x00\xff\xff".as_slice(), b"plain", b"\xff\xfe", b"{\"error\":\"spend limit, OAuth", b"\0"]
     {
-        let seen = |status, asked| {
-            let given = Given { status, headers: HeaderMap::new(), seen: Seen::Body(b"") };
-            classify(
-                Answer {
-                    status: StatusCode::from_u16(given.status).unwrap(),
-                    headers: &given.headers,
-                    seen: Seen::Body(unreadable),
-                },
-                asked,
-                NOW,
-            )
-            .outcome
-        };
-        assert_eq!(seen(403, BASE), Outcome::Relayed);
-        assert_eq!(seen(400, BASE), Outcome::Relayed);
-        assert_eq!(seen(429, BASE), Outcome::Throttled { wait: None });
-        assert_eq!(seen(200, BASE), Outcome::Served);
+        let seen = |status| outcome(status, &[], Seen::Body(unreadable), BASE);
+        assert_eq!(seen(403), Outcome::Relayed);
+        assert_eq!(seen(400), Outcome::Relayed);
+        assert_eq!(seen(429), Outcome::Throttled { wait: None });
+        assert_eq!(seen(200), Outcome::Served);
     }
 }
-
-// ---------------------------------------------------------------------------------------------- under a 2xx
 
 /// C56.
 #[test]
@@ -449,8 +430,6 @@ fn a_good_status_with_nothing_in_it_is_blank() {
     }
 }
 
-// ---------------------------------------------------------------------------------------------- other askers
-
 /// C73: whatever happens to `count_tokens`, inference goes on; what is said of credential and quota still counts.
 #[test]
 fn a_call_beside_inference_teaches_only_credential_and_quota() {
@@ -497,8 +476,6 @@ fn the_evidence_names_the_providers_request_and_no_value() {
     assert!(served.headers.is_empty());
 }
 
-// ---------------------------------------------------------------------------------------------- after output
-
 #[test]
 fn after_output_only_overload_and_rate_limits_count() {
     let told = |kind: &str, headers: &[(&str, &str)], asked| {
@@ -510,9 +487,8 @@ fn after_output_only_overload_and_rate_limits_count() {
     let refused = [(":7d_oi-status", "rejected"), (":7d_oi-reset", "T60")];
     let scoped = refusal(HoldScope::Model(ModelScope::Fable), &[Window::WeeklyFable], wall(60));
     assert_eq!(told("rate_limit_error", &refused, FABLE), Some(scoped));
-    for (other, ..) in
+    for other in
         ["api_error", "timeout_error", "authentication_error", "billing_error", "invalid_request_error", "tomorrow"]
-            .map(|kind| (kind,))
     {
         assert_eq!(told(other, &[], BASE), None, "{other}");
     }
@@ -521,8 +497,6 @@ fn after_output_only_overload_and_rate_limits_count() {
     assert_eq!(error_event(EXTRA_USAGE.as_bytes(), &HeaderMap::new(), BASE, NOW), None);
     assert_eq!(error_event(b"garbage", &HeaderMap::new(), BASE, NOW), None);
 }
-
-// ---------------------------------------------------------------------------------------------- anything at all
 
 fn any_headers() -> impl Strategy<Value = Vec<(String, Vec<u8>)>> {
     let unified = "(5h|7d|7d_oi|x|overage|)-(status|reset|utilization)|status|reset|representative-claim|-";
