@@ -4,10 +4,12 @@
 //! - [`quota`]: the `anthropic-ratelimit-unified-*` headers, read and written.
 //! - [`error`]: the protocol's error types, and what an error body says.
 //! - [`body`]: error bodies and stream frames of our own.
+//! - [`event`]: which event of a stream is which.
 //! - [`usage`]: the tokens that pass by.
 
 pub mod body;
 pub mod classify;
 pub mod error;
+pub mod event;
 pub mod quota;
 pub mod usage;

@@ -9,7 +9,6 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use http::HeaderMap;
-use http::header::RETRY_AFTER;
 
 use crate::clock::{Timestamp, Wall};
 use crate::id::Window;
@@ -17,15 +16,17 @@ use crate::id::Window;
 /// The longest plain wait that is believed. No quota window is longer than a week.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(8 * 24 * 3600);
 
-/// The same wait in milliseconds, which some providers send beside the standard header because it is finer.
-const RETRY_AFTER_MS: &str = "retry-after-ms";
+/// The headers that state a plain wait: in seconds or as a date; and in milliseconds, which some providers send beside
+/// the standard header because it is finer.
+pub const HEADERS: [&str; 2] = ["retry-after", "retry-after-ms"];
 
 /// The wait that the headers state: `retry-after` in seconds or as an HTTP-date, or `retry-after-ms`; the longest
 /// credible one of them.
 #[must_use]
 pub fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
-    let plain = longest(headers, RETRY_AFTER.as_str(), |member| wait(member, now));
-    let fine = longest(headers, RETRY_AFTER_MS, |member| number(member).and_then(milliseconds));
+    let [plain, fine] = HEADERS;
+    let plain = longest(headers, plain, |member| wait(member, now));
+    let fine = longest(headers, fine, |member| number(member).and_then(milliseconds));
     plain.max(fine)
 }
 
@@ -98,7 +99,8 @@ fn member_end(text: &str) -> Option<usize> {
 }
 
 fn is_weekday(word: &str) -> bool {
-    word.len() >= 3 && word.bytes().all(|byte| byte.is_ascii_alphabetic())
+    let begins = |day: &str| word.get(..3).is_some_and(|begin| begin.eq_ignore_ascii_case(day));
+    ["mon", "tue", "wed", "thu", "fri", "sat", "sun"].into_iter().any(begins)
 }
 
 #[cfg(test)]

@@ -2,7 +2,23 @@
 //!
 //! The rows are tried in this order (a test keeps the table true):
 //!
-//! <!-- table -->
+//! | answer | outcome |
+//! |---|---|
+//! | 2xx with a good first event, or a body | `Served` |
+//! | 2xx with nothing in it | `Blank` |
+//! | 429 about the request: no window refused, the message names extra usage, long context, a plan or a model not available | `Relayed` |
+//! | 429, only the scope's window refused, request in the scope | `Quota`, the scope alone |
+//! | 429, only the scope's window refused, any other request | `Quota`, all of the account |
+//! | 429, `5h`, `7d` or an unknown window refused | `Quota`, all of the account |
+//! | 429, no window with a status, the aggregate `rejected` | `Quota`, all of the account |
+//! | 429, anything else | `Throttled`, with the wait if stated |
+//! | 401 | `Unauthorized` |
+//! | 403 naming the organisation, OAuth or subscription access | `OrgRefused` |
+//! | other 403 | `Relayed` |
+//! | 400 or 402 naming an empty balance or a spend limit | `BalanceEmpty` |
+//! | 529, or 5xx with an `overloaded_error` | `ServerFault`, overloaded |
+//! | other 5xx | `ServerFault` |
+//! | 400, 404, 413, 422, anything else | `Relayed` |
 //!
 //! An `error` event that comes first under a 2xx means what its type's status would, with the headers of the head. For a
 //! call beside inference only 401, 403 and the quota headers count; where the client brought its own credential, only
@@ -12,7 +28,8 @@ use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 
-use super::error::{ErrorKind, OVERLOADED, ProviderError, is_error};
+use super::error::{ErrorKind, OVERLOADED, ProviderError};
+use super::event::EventKind;
 use super::quota::{self, quota_reading};
 use crate::clock::{Deadline, Timestamp, Wall};
 use crate::id::{ModelScope, Window};
@@ -20,6 +37,8 @@ use crate::outcome::{
     CallKind, Cause, Evidence, HoldScope, Outcome, QuotaReading, QuotaRefusal, QuotaStatus, WindowReading,
 };
 use crate::provider::wait;
+
+mod evidence;
 
 /// What was asked, as far as the meaning of the answer hangs on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +109,7 @@ pub fn classify(answer: Answer<'_>, asked: Asked, now: Timestamp) -> Classified 
         (CredentialOwner::Account, true) => reading.success(answer.seen),
         (CredentialOwner::Account, false) => reading.failure(),
     };
-    let evidence = evidence(answer, &outcome, &quota);
+    let evidence = evidence::of(answer, &outcome, &quota);
     Classified { outcome, quota, evidence }
 }
 
@@ -127,7 +146,7 @@ fn meant(answer: &Answer<'_>) -> (StatusCode, ProviderError) {
     if !answer.status.is_success() {
         return (answer.status, ProviderError::read(data));
     }
-    if !is_error(name, data) {
+    if EventKind::of(name, data) != EventKind::Error {
         return (answer.status, ProviderError::default());
     }
     let error = ProviderError::read(data);
@@ -248,51 +267,6 @@ fn refused(quota: &QuotaReading) -> impl Iterator<Item = &WindowReading> {
 /// The aggregate counts only where no window has a status of its own.
 fn aggregate_refuses(quota: &QuotaReading) -> bool {
     quota.status == Some(QuotaStatus::Rejected) && quota.windows.iter().all(|reading| reading.status.is_none())
-}
-
-fn evidence(answer: Answer<'_>, outcome: &Outcome, quota: &QuotaReading) -> Evidence {
-    Evidence {
-        status: Some(answer.status.as_u16()),
-        headers: deciding_headers(answer.headers, outcome, quota),
-        upstream_request_id: request_id(answer.headers),
-        request_id: None,
-    }
-}
-
-fn deciding_headers(headers: &HeaderMap, outcome: &Outcome, quota: &QuotaReading) -> Vec<String> {
-    let mut names = match outcome {
-        Outcome::Quota(_) => quota_evidence(quota),
-        Outcome::Throttled { .. } | Outcome::ServerFault { .. } => Vec::new(),
-        Outcome::Served
-        | Outcome::Unauthorized
-        | Outcome::OrgRefused
-        | Outcome::BalanceEmpty
-        | Outcome::Unreachable { .. }
-        | Outcome::HeadTimeout { .. }
-        | Outcome::Blank
-        | Outcome::Relayed
-        | Outcome::Abandoned => return Vec::new(),
-    };
-    let waits = ["retry-after", "retry-after-ms"].into_iter().filter(|name| headers.contains_key(*name));
-    names.extend(waits.map(str::to_owned));
-    names
-}
-
-fn quota_evidence(quota: &QuotaReading) -> Vec<String> {
-    if refused(quota).next().is_none() {
-        let fields = ["status", "reset", "representative-claim"];
-        return fields.map(|field| format!("{}{field}", quota::PREFIX)).into();
-    }
-    let named = refused(quota).flat_map(|reading| {
-        let reset = reading.reset.map(|_| quota::header_name(&reading.window, "reset"));
-        [Some(quota::header_name(&reading.window, "status")), reset]
-    });
-    named.flatten().collect()
-}
-
-fn request_id(headers: &HeaderMap) -> Option<String> {
-    let value = headers.get("request-id").or_else(|| headers.get("x-request-id"))?;
-    value.to_str().ok().map(str::to_owned)
 }
 
 #[cfg(test)]

@@ -3,10 +3,7 @@
 //! What an error means is read from its status and type. Only where these leave it open does its message decide, by the
 //! lists below, and only the message: never another part of the body, where a client's own words may stand.
 
-use std::borrow::Cow;
-
 use http::StatusCode;
-use serde::Deserialize;
 use serde_json::Value;
 
 /// The type of an error in the protocol.
@@ -196,40 +193,9 @@ impl ProviderError {
     }
 }
 
-/// Whether bytes under a good status are an error all the same: the event's name, or the `type` at the top, says so; or
-/// there is no `type`, but an `error`.
-#[must_use]
-pub fn is_error(event: Option<&str>, data: &[u8]) -> bool {
-    match event {
-        Some(name) => name == "error",
-        None => parse_top(data).is_some_and(|top| top.is_error()),
-    }
-}
-
-/// The members at the top of a body that tell an error from a message.
-#[derive(Deserialize)]
-struct Top<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Option<Cow<'a, str>>,
-    error: Option<Value>,
-}
-
-impl Top<'_> {
-    fn is_error(&self) -> bool {
-        self.kind.as_deref().map_or(self.error.is_some(), |kind| kind == "error")
-    }
-}
-
 fn parse(body: &[u8]) -> Option<Value> {
-    bounded(body).and_then(|body| serde_json::from_slice(body).ok())
-}
-
-fn parse_top(body: &[u8]) -> Option<Top<'_>> {
-    bounded(body).and_then(|body| serde_json::from_slice(body).ok())
-}
-
-fn bounded(body: &[u8]) -> Option<&[u8]> {
-    (body.len() <= LONGEST_ERROR).then(|| body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body))
+    let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
+    (body.len() <= LONGEST_ERROR).then(|| serde_json::from_slice(body).ok()).flatten()
 }
 
 #[cfg(test)]

@@ -100,7 +100,7 @@ pub struct CacheSplit {
 pub fn usage_update(json: &[u8]) -> Option<UsageUpdate> {
     let json = json.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(json);
     let Carrier { message, usage } = serde_json::from_slice(json).ok()?;
-    usage.or(message?.usage)
+    usage.or_else(|| message?.usage)
 }
 
 /// Where the figures stand: at the top (`message_delta`, a whole message) or in the message (`message_start`).
