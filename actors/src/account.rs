@@ -14,7 +14,11 @@ macro_rules! sabotaged {
     };
 }
 
+pub mod actor;
+pub mod cell;
+pub mod fact;
 #[cfg(test)]
 mod fault;
 pub mod health;
 pub mod quota;
+pub mod supervisor;

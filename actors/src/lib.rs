@@ -15,6 +15,7 @@ pub mod outcome;
 pub mod ports;
 pub mod provider;
 pub mod restart;
+pub mod root;
 pub mod roster;
 pub mod slot;
 pub mod standing;

@@ -14,6 +14,7 @@ pub mod actor;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ractor::{Actor, ActorRef};
 use tokio::sync::{oneshot, watch};
@@ -21,7 +22,8 @@ use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
 use crate::account::cell::{AccountCell, Cells};
-use crate::account::health::{Health, HealthEvent};
+use crate::account::fact::Fact;
+use crate::account::health::{Health, HealthEvent, Settings, Snapshot};
 use crate::account::supervisor::Directory;
 use crate::activity::{self, Feed};
 use crate::clock::{SharedClock, Timestamp};
@@ -110,7 +112,7 @@ impl Fleet {
         let remembered = self.remembered().await;
         let now = self.lasting.ports.clock.now();
         for spec in roster.accounts.values() {
-            self.employ(spec, &remembered, now);
+            self.employ(spec, roster.rotation.cooldown, &remembered, now);
         }
         self.lasting.roster.send_replace(Arc::new(roster));
         let (reply, done) = oneshot::channel();
@@ -120,9 +122,9 @@ impl Fleet {
     }
 
     /// Tells an account what happened to it.
-    pub fn tell(&self, account: AccountId, event: HealthEvent) -> EvidenceSeq {
+    pub fn tell(&self, account: AccountId, fact: Fact) -> EvidenceSeq {
         let Some(cell) = self.lasting.cells.get(account) else { return EvidenceSeq(0) };
-        let pushed = cell.inbox.push(event);
+        let pushed = cell.inbox.push(fact);
         if pushed.reader == Reader::Call
             && let Some(actor) = self.lasting.directory.handle(account)
         {
@@ -160,20 +162,21 @@ impl Fleet {
         &self.root
     }
 
-    fn employ(&self, spec: &AccountSpec, remembered: &BTreeMap<String, Vec<u8>>, now: Timestamp) {
+    fn employ(&self, spec: &AccountSpec, cooldown: Duration, remembered: &Remembered, now: Timestamp) {
+        let settings = Settings { thresholds: spec.thresholds, cooldown };
         if let Some(cell) = self.lasting.cells.get(spec.id) {
             cell.rename(spec.entry.clone());
-            self.tell(spec.id, HealthEvent::SettingsChanged(spec.into()));
+            self.tell(spec.id, Fact::Told(HealthEvent::SettingsChanged(settings)));
             return;
         }
         let health = remembered
             .get(&spec.identity.to_string())
-            .and_then(|record| Health::restore(record, spec, now))
-            .unwrap_or_else(|| Health::new(spec));
+            .and_then(|snapshot| restored(snapshot, spec, settings, now))
+            .unwrap_or_else(|| Health::new(spec.id, settings));
         self.lasting.cells.insert(AccountCell::new(spec.id, spec.identity.clone(), spec.entry.clone(), health));
     }
 
-    async fn remembered(&self) -> BTreeMap<String, Vec<u8>> {
+    async fn remembered(&self) -> Remembered {
         match self.journal.load(Table::Health).await {
             Ok(records) => records.into_iter().map(|record| (record.key, record.value)).collect(),
             Err(error) => {
@@ -184,13 +187,22 @@ impl Fleet {
     }
 }
 
+/// What was kept of accounts, by identity.
+type Remembered = BTreeMap<String, Vec<u8>>;
+
+fn restored(snapshot: &[u8], spec: &AccountSpec, settings: Settings, now: Timestamp) -> Option<Health> {
+    let read = serde_json::from_slice::<Snapshot>(snapshot).map_err(|error| error.to_string());
+    let health = read.and_then(|read| read.restore(spec.id, settings, now).map_err(|error| error.to_string()));
+    health.inspect_err(|why| tracing::warn!(account = %spec.entry, %why, "what was kept cannot be used; it starts cold")).ok()
+}
+
 impl Reports for Fleet {
     fn answered(&self, account: AccountId, answered: Arc<Answered>) -> EvidenceSeq {
-        self.tell(account, HealthEvent::Answered(answered))
+        self.tell(account, Fact::Answered(answered))
     }
 
     fn ended(&self, account: AccountId, ended: Ended) -> EvidenceSeq {
-        self.tell(account, HealthEvent::Ended(ended))
+        self.tell(account, Fact::Ended(Arc::new(ended)))
     }
 }
 

@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use duduclaw_actors::provider::anthropic::body as anthropic;
+use duduclaw_actors::provider::anthropic::body::error_body;
+use duduclaw_actors::provider::anthropic::error::ErrorKind;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
@@ -106,19 +107,19 @@ impl ApiError {
 
     /// The protocol's word for it.
     #[must_use]
-    pub fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Invalid(_) | Self::Method(_) | Self::UrlTooLong(_) | Self::HeadersTooLarge(_) => {
-                "invalid_request_error"
+                ErrorKind::InvalidRequest
             }
-            Self::Unauthenticated(_) => "authentication_error",
-            Self::Forbidden(_) | Self::CrossOrigin | Self::Misdirected(_) => "permission_error",
-            Self::NotFound(_) => "not_found_error",
-            Self::TooLarge(_) => "request_too_large",
-            Self::ClientBusy(_) | Self::Exhausted { .. } => "rate_limit_error",
-            Self::Overloaded(_) | Self::Stopping => "overloaded_error",
-            Self::HeadTimeout(_) => "timeout_error",
-            Self::NeedsPerson(_) | Self::Unreachable(_) | Self::Internal => "api_error",
+            Self::Unauthenticated(_) => ErrorKind::Authentication,
+            Self::Forbidden(_) | Self::CrossOrigin | Self::Misdirected(_) => ErrorKind::Permission,
+            Self::NotFound(_) => ErrorKind::NotFound,
+            Self::TooLarge(_) => ErrorKind::RequestTooLarge,
+            Self::ClientBusy(_) | Self::Exhausted { .. } => ErrorKind::RateLimit,
+            Self::Overloaded(_) | Self::Stopping => ErrorKind::Overloaded,
+            Self::HeadTimeout(_) => ErrorKind::Timeout,
+            Self::NeedsPerson(_) | Self::Unreachable(_) | Self::Internal => ErrorKind::Api,
         }
     }
 
@@ -146,7 +147,7 @@ impl ApiError {
     /// The answer that tells the client.
     #[must_use]
     pub fn answer(&self, request_id: &str) -> Answer {
-        let body = anthropic::error_body(self.kind(), &self.to_string(), request_id);
+        let body = error_body(self.kind(), &self.to_string(), request_id);
         let mut response = Response::new(AnswerBody::new(Full::new(Bytes::from(body)).map_err(|never| match never {})));
         *response.status_mut() = self.status();
         let headers = response.headers_mut();

@@ -7,7 +7,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio_util::task::TaskTracker;
 
 use crate::account::cell::AccountCell;
-use crate::account::health::{Effect, HealthEvent};
+use crate::account::health::{Effect, HealthEvent, Snapshot};
 use crate::clock::{Deadline, SharedClock};
 use crate::event::Event;
 use crate::failover::FailoverHandle;
@@ -19,9 +19,6 @@ use crate::timer::Alarm;
 
 /// How long a change of health may wait to be written down, so that a busy account writes once for many.
 const KEEP_WITHIN: Duration = Duration::from_millis(250);
-
-/// The shape of a stored health record.
-pub const HEALTH_VERSION: u32 = 1;
 
 /// What an account is told.
 #[derive(Debug)]
@@ -106,7 +103,7 @@ impl State {
         loop {
             match self.args.cell.inbox.front() {
                 Front::Item(seq, event) => {
-                    let effects = self.apply(&event, seq);
+                    let effects = self.apply(event.as_event(), seq);
                     self.args.cell.inbox.done(seq);
                     self.perform(effects, me);
                     applied = true;
@@ -124,12 +121,12 @@ impl State {
 
     fn tick(&mut self, me: &ActorRef<Msg>) {
         let applied = self.args.cell.committed().applied;
-        let effects = self.apply(&HealthEvent::Ticked, applied);
+        let effects = self.apply(HealthEvent::Ticked, applied);
         self.perform(effects, me);
         self.publish();
     }
 
-    fn apply(&self, event: &HealthEvent, seq: EvidenceSeq) -> Vec<Effect> {
+    fn apply(&self, event: HealthEvent<'_>, seq: EvidenceSeq) -> Vec<Effect> {
         let mut health = self.args.cell.committed().health;
         let effects = health.apply(event, self.args.clock.now());
         self.args.cell.commit(health, seq);
@@ -167,8 +164,8 @@ impl State {
 
     fn keep(&self) {
         let health = self.args.cell.committed().health;
-        match serde_json::to_vec(&health.record(self.args.clock.now())) {
-            Ok(value) => self.args.journal.remember(Table::Health, self.args.cell.key(), HEALTH_VERSION, value),
+        match serde_json::to_vec(&Snapshot::take(&health, self.args.clock.now())) {
+            Ok(value) => self.args.journal.remember(Table::Health, self.args.cell.key(), Snapshot::VERSION, value),
             Err(error) => tracing::error!(%error, "an account's health cannot be written down"),
         }
     }

@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use crate::account::health::{Health, HealthEvent};
+use crate::account::fact::Fact;
+use crate::account::health::Health;
 use crate::clock::Timestamp;
 use crate::id::{AccountId, EntryId, EvidenceSeq, IdentityKey};
 use crate::inbox::Inbox;
@@ -21,7 +22,7 @@ pub struct AccountCell {
     /// Who that is.
     pub identity: IdentityKey,
     /// Events to be applied.
-    pub inbox: Inbox<HealthEvent>,
+    pub inbox: Inbox<Fact>,
     committed: Mutex<Committed>,
 }
 
@@ -81,7 +82,7 @@ impl AccountCell {
     pub fn publish(&self, now: Timestamp) -> Standing {
         let mut committed = self.lock();
         committed.published += 1;
-        committed.health.standing(self.account, committed.published, committed.applied, now)
+        committed.health.standing(committed.published, committed.applied, now)
     }
 
     fn lock(&self) -> MutexGuard<'_, Committed> {
