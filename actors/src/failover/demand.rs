@@ -103,7 +103,7 @@ pub struct LastAnswer {
 }
 
 /// What admission answers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
     /// Go ahead.
     Granted(Grant),
