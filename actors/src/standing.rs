@@ -145,6 +145,25 @@ impl Standing {
         let running = self.holds.iter().filter(|h| !h.until.is_due(now));
         running.map(|h| State::from(h.kind)).max().unwrap_or(State::Healthy)
     }
+
+    /// Whether the account serves on trial: an auth hold has ended undecided, told or not told yet.
+    #[must_use]
+    pub fn is_on_trial(&self, now: Timestamp) -> bool {
+        let ended = |hold: &Hold| hold.kind == HoldKind::AuthDead && hold.until.is_due(now);
+        self.on_trial || self.holds.iter().any(ended)
+    }
+
+    /// Whether only a person (or a check that comes out well) brings it back: refused, broken, or logged out with its
+    /// access token at an end. Being on trial is not out, and not back either.
+    #[must_use]
+    pub fn is_out_by_auth(&self, now: Timestamp) -> bool {
+        let refused = self.holds.iter().any(|hold| hold.kind == HoldKind::AuthDead && !hold.until.is_due(now));
+        match self.credential {
+            CredentialState::Broken(_) => true,
+            CredentialState::NeedsLogin { access_until } => refused || access_until.is_due(now),
+            CredentialState::Usable => refused,
+        }
+    }
 }
 
 impl From<HoldKind> for State {

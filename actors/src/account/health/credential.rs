@@ -1,0 +1,135 @@
+//! What becomes of the credential itself: renewed, broken, readable again, its refresh grant lost, checked.
+
+use serde::{Deserialize, Serialize};
+
+use super::report::Report;
+use super::{Check, Health, Verdict};
+use crate::clock::{Deadline, Timestamp};
+use crate::event::{EndedBy, EventKind, Severity};
+use crate::id::Generation;
+use crate::outcome::Cause;
+use crate::standing::CredentialState;
+
+/// The credential in use.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Credential {
+    pub(super) generation: Generation,
+    pub(super) unverified: bool,
+    broken: Option<Cause>,
+    /// Set while the refresh grant is gone: when the access token ends.
+    access_until: Option<Deadline>,
+    /// The access token's end has passed, and was told.
+    access_over: bool,
+}
+
+impl Credential {
+    pub(super) fn state(&self) -> CredentialState {
+        match (self.broken, self.access_until) {
+            (Some(cause), _) => CredentialState::Broken(cause),
+            (None, Some(access_until)) => CredentialState::NeedsLogin { access_until },
+            (None, None) => CredentialState::Usable,
+        }
+    }
+
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken.is_some()
+    }
+
+    /// The secret cannot be had.
+    pub(super) fn broke(&mut self, cause: Cause, report: &mut Report<'_>) {
+        if self.broken.replace(cause) != Some(cause) {
+            report.say(EventKind::CredentialBroke { cause }, Severity::Error);
+        }
+    }
+
+    /// The refresh grant is gone. The account serves until its access token ends.
+    pub(super) fn grant_lost(&mut self, access_until: Deadline, report: &mut Report<'_>) {
+        if self.access_until.is_none() {
+            report.say(EventKind::LoginNeeded, Severity::Error);
+        }
+        self.access_until = Some(access_until);
+        self.access_over = access_until.is_due(report.now);
+    }
+
+    pub(super) fn grant_regained(&mut self) {
+        self.access_until = None;
+        self.access_over = false;
+    }
+
+    /// When the access token ends, until that has been told.
+    pub(super) fn deadline(&self) -> Option<Deadline> {
+        self.access_until.filter(|_| !self.access_over)
+    }
+
+    pub(super) fn lapse(&mut self, now: Timestamp) {
+        self.access_over |= self.access_until.is_some_and(|until| until.is_due(now));
+    }
+
+    pub(super) fn rebase(&mut self, shift: impl Fn(Deadline) -> Deadline) {
+        self.access_until = self.access_until.map(shift);
+    }
+}
+
+impl Health {
+    /// Whether evidence speaks of the credential in use. That of a newer one tells that it was renewed.
+    pub(super) fn is_current(&mut self, generation: Generation, report: &mut Report<'_>) -> bool {
+        self.renewed(generation, Check::Passed, report);
+        generation == self.credential.generation || sabotaged!(OldGenerationCounts)
+    }
+
+    /// A new credential: nothing is held against it, and the figures may be another plan's. Spend stays.
+    pub(super) fn renewed(&mut self, generation: Generation, check: Check, report: &mut Report<'_>) {
+        if generation <= self.credential.generation {
+            return;
+        }
+        let unverified = check == Check::Undecided;
+        self.credential = Credential { generation, unverified, ..Credential::default() };
+        report.say(EventKind::CredentialRenewed, Severity::Info);
+        if !sabotaged!(RenewalKeepsAuth) {
+            self.auth.heal(EndedBy::Credential, report);
+        }
+        if !sabotaged!(RenewalKeepsFigures) {
+            self.quota.forget();
+        }
+        if sabotaged!(RenewalEndsQuotaHold) {
+            self.limits.end_all(EndedBy::Credential, report);
+        }
+    }
+
+    /// The source reads again; what it holds may be new.
+    pub(super) fn read_again(&mut self, generation: Generation, report: &mut Report<'_>) {
+        self.credential.broken = None;
+        self.renewed(generation, Check::Passed, report);
+    }
+
+    /// A check of this very credential was answered. It speaks of the credential and the connection, of nothing else.
+    pub(super) fn probed(
+        &mut self,
+        verdict: Verdict,
+        generation: Generation,
+        sent_at: Timestamp,
+        report: &mut Report<'_>,
+    ) {
+        if !self.is_current(generation, report) {
+            return;
+        }
+        match verdict {
+            Verdict::Valid => self.found_valid(sent_at, report),
+            Verdict::InvalidToken => self.auth.refused(Cause::InvalidToken, sent_at, report),
+            Verdict::OrgRefused => self.auth.refused(Cause::OrgDisabled, sent_at, report),
+            Verdict::Undecided => {}
+        }
+    }
+
+    fn found_valid(&mut self, sent_at: Timestamp, report: &mut Report<'_>) {
+        if self.auth.is_news(sent_at) {
+            self.auth.heal(EndedBy::Probe, report);
+        }
+        self.credential.unverified = false;
+        self.erroring.connected(sent_at, report);
+        if sabotaged!(ProbeEndsQuotaHold) {
+            self.limits.end_all(EndedBy::Probe, report);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! `erroring`: the network, the provider's own faults, overload, late heads, blank answers.
+//!
+//! One failure is a strike; a second within a minute, without a success between, begins a back-off; so does a wait that
+//! the provider states. Once a back-off has begun, each failure of a request that was sent after it doubles it, until a
+//! request that was sent after it is served.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::report::Report;
+use super::slot::{self, Term};
+use crate::clock::{Deadline, Timestamp};
+use crate::event::EndedBy;
+use crate::outcome::{Cause, HoldScope};
+use crate::standing::{Hold, HoldKind, Stated};
+
+const FIRST: Duration = Duration::from_secs(30);
+const LONGEST: Duration = Duration::from_secs(15 * 60);
+const STRIKE_LIFE: Duration = Duration::from_secs(60);
+
+/// Failures of the provider or the way to it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Erroring {
+    pub(super) hold: Option<Hold>,
+    /// The last failure that began no hold.
+    pub(super) strike: Option<Timestamp>,
+    /// Back-offs begun or renewed since the last served request.
+    pub(super) failures: u32,
+    /// Whether the back-off is due to the connection alone (DNS, connect, TLS): then a probe may end it.
+    pub(super) connecting: bool,
+    /// When the last back-off began; kept after its end, for what was under way then.
+    pub(super) last_began: Option<Timestamp>,
+}
+
+/// One failure.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Failure {
+    pub(super) cause: Cause,
+    pub(super) connecting: bool,
+    /// The end the provider stated.
+    pub(super) until: Option<Deadline>,
+    pub(super) sent_at: Timestamp,
+}
+
+impl Erroring {
+    /// An attempt failed.
+    pub(super) fn failed(&mut self, failure: Failure, report: &mut Report<'_>) {
+        let stated = failure.until.filter(|until| !until.is_due(report.now));
+        match stated {
+            Some(until) => self.hold_until(until, Stated::ByProvider, failure, report),
+            None if !self.is_news(failure.sent_at) && !sabotaged!(ParallelDoubles) => {}
+            None if self.failures > 0 || self.is_second(report.now) || sabotaged!(FirstFailureHolds) => {
+                self.back_off(failure, report);
+            }
+            None => self.strike = Some(report.now),
+        }
+    }
+
+    /// Whether a request was sent after the last back-off began.
+    fn is_news(&self, sent_at: Timestamp) -> bool {
+        self.last_began.is_none_or(|began| slot::is_after(sent_at, began))
+    }
+
+    fn is_second(&self, now: Timestamp) -> bool {
+        self.strike.is_some_and(|first| now.since(first) <= STRIKE_LIFE || sabotaged!(StrikeNeverAges))
+    }
+
+    fn back_off(&mut self, failure: Failure, report: &mut Report<'_>) {
+        let longest = if sabotaged!(BackOffUnbounded) { Duration::MAX } else { LONGEST };
+        let nth = if sabotaged!(NeverDoubles) { 1 } else { self.failures.saturating_add(1) };
+        let until = Deadline::after(report.now, super::doubled(FIRST, nth, longest));
+        self.hold_until(until, Stated::Guessed, failure, report);
+    }
+
+    fn hold_until(&mut self, until: Deadline, stated: Stated, failure: Failure, report: &mut Report<'_>) {
+        let running = self.hold.is_some();
+        let counts = self.is_news(failure.sent_at) || sabotaged!(ParallelDoubles);
+        let term = Term { kind: HoldKind::Erroring, scope: HoldScope::Account, cause: failure.cause, until, stated };
+        slot::lay(&mut self.hold, term, failure.sent_at, report);
+        self.connecting = failure.connecting && (!running || self.connecting);
+        self.strike = None;
+        if counts {
+            self.failures = self.failures.saturating_add(1);
+        }
+        self.last_began = self.hold.map(|hold| hold.began);
+    }
+
+    /// A request was served.
+    pub(super) fn served(&mut self, sent_at: Timestamp, report: &mut Report<'_>) {
+        slot::end_if_older(&mut self.hold, HoldScope::Account, sent_at, report);
+        if !sabotaged!(SuccessKeepsStrike) {
+            self.strike = None;
+        }
+        if self.is_news(sent_at) && !sabotaged!(DoublingKept) {
+            self.failures = 0;
+        }
+    }
+
+    /// A check of the credential got through: the connection stands again. The doubling stays.
+    pub(super) fn connected(&mut self, sent_at: Timestamp, report: &mut Report<'_>) {
+        if self.is_news(sent_at) && (self.connecting || sabotaged!(ProbeEndsAnyBackOff)) {
+            slot::end(&mut self.hold, HoldScope::Account, EndedBy::Probe, report);
+        }
+    }
+
+    pub(super) fn lapse(&mut self, report: &mut Report<'_>) {
+        slot::lapse(&mut self.hold, HoldScope::Account, report);
+    }
+}
