@@ -1,17 +1,48 @@
-//! Admission: which account a request may use now, and the FailoverManager that owns the answer.
+//! Admission: which account a request may use now.
+//!
+//! [`Admission`] is the pure machine: it knows the roster, what each account last said of its health, the conversations
+//! and the allowances, and turns a [`demand::Demand`] into a lease. The leases in flight stand in a [`LeaseBook`] that
+//! outlives it, so that a restarted machine finds them again.
+//!
+//! The FailoverManager is the actor around it; everybody else holds a [`FailoverHandle`].
+//!
+//! Never here: sending, waiting, reading a clock, a credential.
 
 pub mod actor;
+pub mod admission;
+mod allowance;
+pub mod book;
+pub mod conversations;
 pub mod demand;
+mod exhausted;
+pub mod explain;
+mod fault;
+mod judgement;
+mod placement;
+mod plan;
+mod probe;
+mod provisional;
+mod queue;
+mod rank;
+mod retry_budget;
+pub mod snapshot;
+mod view;
+
+pub use admission::{Admission, Effect};
+pub use book::{Flow, LeaseBook, LeaseGuard, LeaseRecord, Tally};
+pub use conversations::record::ConversationRecord;
+pub use explain::{Place, Ranked};
+pub use snapshot::{AccountSnapshot, Snapshot};
 
 use tokio::sync::oneshot;
 
+use self::demand::{Demand, Exhausted, Grant, NotBefore};
+use crate::failover::actor::Msg;
 use crate::slot::{Delivery, Handle};
 use crate::standing::Standing;
-use actor::Msg;
-use admission::Snapshot;
-use book::LeaseGuard;
-use demand::{Demand, Exhausted, Grant, NotBefore};
-use explain::Ranked;
+
+#[cfg(test)]
+mod tests;
 
 /// What a demand comes to. A granted lease is returned when its guard is dropped, wherever that happens.
 #[derive(Debug)]

@@ -11,21 +11,25 @@ use bytes::Bytes;
 use duduclaw_actors::clock::{Deadline, Timestamp, sleep_until};
 use duduclaw_actors::event::{EventKind, FailoverReason, Severity};
 use duduclaw_actors::failover::Leased;
-use duduclaw_actors::failover::demand::{Demand, Exhausted, NotBefore, Once, Remedy, Spent, Step, Via};
-use duduclaw_actors::id::ModelScope;
-use duduclaw_actors::outcome::CallKind;
+use duduclaw_actors::failover::demand::{BindsThinking, Demand, Exhausted, NotBefore, Once, Remedy, Spent, Step, Via};
+use duduclaw_actors::id::{EntryId, ModelScope};
+use duduclaw_actors::outcome::{CallKind, Evidence, Usage};
 use http::uri::PathAndQuery;
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, HeaderName, Method, StatusCode};
 
-use crate::config::topology::Element;
+use crate::config::settings::{AuthMode, Protocol};
+use crate::config::topology::{Binding, Element, Step as RouteStep};
 use crate::gateway::access::Caller;
 use crate::gateway::attempt::Attempted;
 use crate::gateway::conversation::Conversation;
 use crate::gateway::error::ApiError;
 use crate::gateway::fields::{LongContext, Streaming};
-use crate::gateway::final_answer::{self, Best};
+use crate::gateway::final_answer::{self, Best, Verdicts};
+use crate::gateway::headers::response::Stamp;
 use crate::gateway::hold::LastSlice;
+use crate::gateway::relay::End;
 use crate::gateway::service::{Answer, Gateway, Live};
+use crate::gateway::ticket::Ticket;
 
 /// The most that a breather's end is blurred by, so that waiters do not come back in one instant.
 const JITTER_MS: u64 = 250;
@@ -71,6 +75,57 @@ pub struct AskedModel {
     pub tools: Vec<(std::ops::Range<usize>, String)>,
 }
 
+/// One upstream of a request's chain.
+#[derive(Clone)]
+pub struct Leg {
+    live: Arc<Live>,
+    element: usize,
+    model: String,
+    /// Whether no other follows.
+    pub(super) is_last: bool,
+}
+
+impl Leg {
+    /// The upstreams for a model, in order, those left out that the client may not use.
+    pub(super) fn chain(live: &Arc<Live>, model: &str, caller: &Caller) -> Result<Vec<Self>, ApiError> {
+        let chain = live.topology.resolve(model, Protocol::Anthropic).map_err(|no| ApiError::NotFound(no.to_string()))?;
+        let allowed = |name: &str| caller.client.as_ref().is_none_or(|client| client.may_use_provider(name));
+        let mut legs: Vec<Self> = chain.steps().filter(|step| allowed(&step.element.provider)).map(|step| Self::of(live, step)).collect();
+        let Some(last) = legs.last_mut() else {
+            return Err(ApiError::Forbidden("this client may not use the provider of this model".to_owned()));
+        };
+        last.is_last = true;
+        Ok(legs)
+    }
+
+    fn of(live: &Arc<Live>, step: RouteStep<'_>) -> Self {
+        let found = live.topology.elements().iter().position(|element| element.id == step.element.id);
+        Self { live: Arc::clone(live), element: found.unwrap_or(0), model: step.model.to_owned(), is_last: false }
+    }
+
+    pub(super) fn element(&self) -> &Element {
+        &self.live.topology.elements()[self.element]
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.element().name
+    }
+
+    pub(super) fn provider(&self) -> &str {
+        &self.element().provider
+    }
+
+    /// The model's name there.
+    pub(super) fn model(&self) -> &str {
+        &self.model
+    }
+
+    /// Whether the credential is ours to put in.
+    pub(super) fn injects(&self) -> bool {
+        self.element().auth != AuthMode::Passthrough
+    }
+}
+
 /// A request on its way.
 pub struct Exchange {
     pub(super) gateway: Arc<Gateway>,
@@ -82,19 +137,28 @@ pub struct Exchange {
     pub(super) late_heads: u32,
     pub(super) spent: Spent,
     pub(super) best: Best,
+    ticket: Option<Ticket>,
 }
 
 /// What one upstream came to.
-pub(super) enum Walked {
+enum Walked {
     /// An answer for the client.
     Answered(Answer),
     /// Nothing: the chain goes on.
     Exhausted(Exhausted),
+    /// A refusal that is kept: the chain goes on.
+    Left,
 }
 
 impl Exchange {
     /// A request of this caller.
-    pub fn new(gateway: Arc<Gateway>, live: Arc<Live>, caller: Caller, inbound: Inbound) -> Self {
+    pub(super) fn new(
+        gateway: Arc<Gateway>,
+        live: Arc<Live>,
+        caller: Caller,
+        inbound: Inbound,
+        ticket: Ticket,
+    ) -> Self {
         let conversation = Conversation::of(&inbound.headers, &caller.principal);
         Self {
             gateway,
@@ -106,36 +170,52 @@ impl Exchange {
             late_heads: 0,
             spent: Spent::default(),
             best: Best::default(),
+            ticket: Some(ticket),
         }
     }
 
     /// Serves it.
-    pub async fn run(mut self, chain: Vec<Arc<Element>>) -> Answer {
-        loop {
-            let mut exhausted = Vec::new();
-            for element in &chain {
-                match self.walk(element, chain.len()).await {
-                    Ok(Walked::Answered(answer)) => return self.answered(answer),
-                    Ok(Walked::Exhausted(why)) => exhausted.push((Arc::clone(element), why)),
-                    Err(error) => return self.refuse(&error),
+    pub(super) async fn run(mut self, chain: Vec<Leg>) -> Answer {
+        let answer = loop {
+            let mut verdicts = Vec::new();
+            match self.walk_chain(&chain, &mut verdicts).await {
+                Err(error) => break error.answer(&self.inbound.id),
+                Ok(Some(answer)) => {
+                    self.gateway.holds.over(self.conversation.key);
+                    break answer;
                 }
+                Ok(None) if self.wait_for_return(&verdicts).await => {}
+                Ok(None) => break final_answer::make(&mut self, &verdicts),
             }
-            if !self.wait_for_return(&exhausted).await {
-                return final_answer::make(&self, exhausted).await;
+        };
+        if self.ticket.is_some() {
+            self.close(answer.status()).close(End::Complete, Usage::default());
+        }
+        answer
+    }
+
+    async fn walk_chain(&mut self, chain: &[Leg], verdicts: &mut Verdicts) -> Result<Option<Answer>, ApiError> {
+        for leg in chain {
+            match self.walk(leg).await? {
+                Walked::Answered(answer) => return Ok(Some(answer)),
+                Walked::Exhausted(why) => verdicts.push((leg.clone(), why)),
+                Walked::Left => {}
             }
         }
+        Ok(None)
     }
 
     /// One upstream, account by account.
-    async fn walk(&mut self, element: &Arc<Element>, chain: usize) -> Result<Walked, ApiError> {
-        let mut demand = self.demand(element);
+    async fn walk(&mut self, leg: &Leg) -> Result<Walked, ApiError> {
+        let mut demand = self.demand(leg);
         loop {
             demand.spent = self.spent;
             let leased = self.gateway.fleet.failover.lease(demand.clone()).await.map_err(|_| ApiError::Internal)?;
             match leased {
                 Leased::Granted(grant, guard) => {
-                    match Box::pin(self.attempt(element, grant, guard, &mut demand, chain)).await? {
+                    match Box::pin(self.attempt(leg, grant, guard, &mut demand)).await? {
                         Attempted::Answer(answer) => return Ok(Walked::Answered(answer)),
+                        Attempted::Leave => return Ok(Walked::Left),
                         Attempted::Next => {}
                     }
                 }
@@ -145,9 +225,9 @@ impl Exchange {
         }
     }
 
-    fn demand(&self, element: &Element) -> Demand {
+    fn demand(&self, leg: &Leg) -> Demand {
         Demand {
-            upstream: element.id,
+            upstream: leg.element().id,
             principal: Arc::clone(&self.caller.principal),
             conversation: self.conversation.key,
             parent: self.conversation.parent,
@@ -158,8 +238,15 @@ impl Exchange {
             renewing: Vec::new(),
             last: None,
             step: Step::First,
-            binds_thinking: self.live.binds_thinking(&self.inbound.asked.base),
+            binds_thinking: self.binds_thinking(leg),
             spent: self.spent,
+        }
+    }
+
+    fn binds_thinking(&self, leg: &Leg) -> BindsThinking {
+        match self.live.topology.binds_thinking(&self.inbound.asked.base, leg.model()) {
+            Binding::Bound => BindsThinking::Yes,
+            Binding::Free => BindsThinking::No,
         }
     }
 
@@ -173,61 +260,103 @@ impl Exchange {
     }
 
     /// Waits, without a byte to the client, until an account may have returned. `false`: the answer is due now.
-    async fn wait_for_return(&mut self, exhausted: &[(Arc<Element>, Exhausted)]) -> bool {
+    async fn wait_for_return(&mut self, verdicts: &Verdicts) -> bool {
         let hold = self.live.settings.pool.hold;
-        let curable = exhausted.iter().any(|(_, why)| matches!(why.remedy, Remedy::Wait { .. } | Remedy::BackOff { .. }));
-        if hold.is_zero() || !curable || self.inbound.call == CallKind::Side {
+        let curable = |why: &Exhausted| matches!(why.remedy, Remedy::Wait { .. } | Remedy::BackOff { .. });
+        if hold.is_zero() || self.inbound.call == CallKind::Side || !verdicts.iter().any(|(_, why)| curable(why)) {
             return false;
         }
         let now = self.gateway.clock.now();
         let (key, began) = (self.conversation.key, self.inbound.began);
         let Some(place) = self.gateway.holds.enter(key, &self.inbound.headers, hold, began, now) else { return false };
-        let soonest = exhausted.iter().filter_map(|(_, why)| soonest_return(why)).reduce(|a, b| a.sooner(b, now));
-        self.emit(EventKind::RequestHeld { until: soonest }, Severity::Info);
-        let returned = self.returns(place.slice_end).await;
+        let soonest = verdicts.iter().filter_map(|(_, why)| soonest_return(why)).reduce(|a, b| a.sooner(b, now));
+        self.tell_wait(soonest);
+        let returned = self.returns(place.slice_end, soonest).await;
+        self.best.slice_over = !returned && place.last == LastSlice::No;
         if returned {
-            self.emit(EventKind::RequestReleased, Severity::Info);
-            self.spent = Spent::default();
-        } else {
-            self.best.slice_over = place.last == LastSlice::No;
+            self.spent = Spent { probe: self.spent.probe, ..Spent::default() };
         }
         returned
     }
 
-    /// Whether admission would serve before the deadline; looks again whenever an account's standing changed.
-    async fn returns(&self, deadline: Deadline) -> bool {
-        let mut changed = self.gateway.fleet.changed();
-        let clock = Arc::clone(&self.gateway.clock);
-        loop {
-            tokio::select! {
-                () = sleep_until(&*clock, deadline) => return false,
-                () = self.gateway.stop.cancelled() => return false,
-                told = changed.changed() => if told.is_err() { return false },
-            }
-            if self.gateway.may_serve(&self.live, self.inbound.scope).await {
-                return true;
-            }
+    fn tell_wait(&mut self, until: Option<Deadline>) {
+        if !std::mem::replace(&mut self.best.wait_told, true) {
+            self.emit(EventKind::RequestHeld { until }, Severity::Info);
         }
     }
 
-    fn answered(&self, answer: Answer) -> Answer {
-        self.gateway.holds.over(self.conversation.key);
-        answer
-    }
-
-    fn refuse(&self, error: &ApiError) -> Answer {
-        error.answer(&self.inbound.id)
+    /// Whether it is worth asking admission again before the deadline: an account's standing changed, or the soonest
+    /// return has come.
+    async fn returns(&self, deadline: Deadline, soonest: Option<Deadline>) -> bool {
+        let mut changed = self.gateway.fleet.changed();
+        changed.mark_unchanged();
+        let clock = &*self.gateway.clock;
+        let soonest = soonest.unwrap_or(deadline);
+        tokio::select! {
+            () = sleep_until(clock, deadline) => false,
+            () = self.gateway.stop.cancelled() => false,
+            () = sleep_until(clock, soonest) => !deadline.is_due(clock.now()),
+            told = changed.changed() => told.is_ok(),
+        }
     }
 
     pub(super) fn emit(&self, kind: EventKind, severity: Severity) {
-        self.gateway.emit(kind, severity, None, &self.inbound.id);
+        let evidence = Evidence { request_id: Some(self.inbound.id.clone()), ..Evidence::default() };
+        self.gateway.tell(kind, severity, None, evidence);
     }
 
-    pub(super) fn failed_over(&self, from: &duduclaw_actors::id::EntryId, why: FailoverReason) {
+    pub(super) fn failed_over(&self, from: &EntryId, why: FailoverReason) {
+        let evidence = Evidence { request_id: Some(self.inbound.id.clone()), ..Evidence::default() };
         let kind = EventKind::FailedOver { from: from.clone(), why };
-        self.gateway.emit(kind, Severity::Info, Some(from.clone()), &self.inbound.id);
+        self.gateway.tell(kind, Severity::Info, Some(from.clone()), evidence);
+    }
+
+    /// The place of the request, on its way to whoever sends the answer's last byte.
+    pub(super) fn close(&mut self, status: StatusCode) -> Ticket {
+        let mut ticket = self.ticket.take().unwrap_or_else(|| Ticket::spare(&self.gateway, &self.inbound));
+        ticket.begin(status, self.attempts);
+        ticket
+    }
+
+    /// What our headers say of a relayed answer.
+    pub(super) fn stamp<'a>(&'a self, leg: &'a Leg, entry: Option<&'a EntryId>) -> Stamp<'a> {
+        let shown = self.live.settings.server.account_header.as_ref();
+        Stamp {
+            upstream: Some(leg.name()),
+            model: Some(leg.model()).filter(|model| !model.is_empty()),
+            attempts: self.attempts,
+            request_id: &self.inbound.id,
+            account_header: shown.unwrap_or(&DEFAULT_ACCOUNT_HEADER),
+            account: shown.and(entry).map(|entry| &*entry.name),
+        }
+    }
+
+    /// What our headers say of a final refusal: no account is named.
+    pub(super) fn stamp_refusal<'a>(&'a self, upstream: &'a str) -> Stamp<'a> {
+        Stamp {
+            upstream: Some(upstream),
+            model: None,
+            attempts: self.attempts,
+            request_id: &self.inbound.id,
+            account_header: self.live.settings.server.account_header.as_ref().unwrap_or(&DEFAULT_ACCOUNT_HEADER),
+            account: None,
+        }
+    }
+
+    /// The model's name in this upstream, if it is not the one that stands in the body.
+    pub(super) fn renamed<'a>(&self, leg: &'a Leg) -> Option<&'a str> {
+        let asked = self.inbound.asked.name.as_deref()?;
+        Some(leg.model()).filter(|model| *model != asked)
+    }
+
+    pub(super) fn is_our_token(&self, token: &[u8]) -> bool {
+        let clients = self.live.settings.server.auth.as_ref().map(|gate| &gate.clients);
+        clients.is_some_and(|clients| std::str::from_utf8(token).is_ok_and(|t| clients.authenticate(t).is_some()))
     }
 }
+
+/// Where the account stands when the configuration shows none: only to keep a provider's header of that name out.
+static DEFAULT_ACCOUNT_HEADER: HeaderName = HeaderName::from_static("x-duduclaw-account");
 
 /// When an exhausted upstream may serve again, whoever says so.
 pub(super) fn soonest_return(why: &Exhausted) -> Option<Deadline> {
@@ -239,10 +368,7 @@ pub(super) fn soonest_return(why: &Exhausted) -> Option<Deadline> {
 }
 
 /// Whether a status makes the chain go on.
-#[must_use]
-pub fn advances(status: StatusCode) -> bool {
-    matches!(
-        status,
-        StatusCode::TOO_MANY_REQUESTS | StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND
-    ) || status.is_server_error()
+pub(super) fn advances(status: StatusCode) -> bool {
+    let named = [StatusCode::TOO_MANY_REQUESTS, StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::NOT_FOUND];
+    named.contains(&status) || status.is_server_error()
 }

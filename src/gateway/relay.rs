@@ -61,8 +61,8 @@ pub struct Patience {
 pub struct Parts {
     /// Packets that were held back while the answer was judged.
     pub held: Vec<Bytes>,
-    /// The rest of the provider's body.
-    pub rest: reqwest::Body,
+    /// The rest of the provider's body; `None` if the packets are all of it.
+    pub rest: Option<reqwest::Body>,
     /// Looks at what passes.
     pub watch: Watch,
     /// How long quiet is borne.
@@ -116,7 +116,7 @@ impl Relay {
             ready: VecDeque::with_capacity(parts.held.len()),
             fragment: Vec::new(),
             fragment_len: 0,
-            rest: Some(Box::pin(parts.rest)),
+            rest: parts.rest.map(Box::pin),
             open: if parts.watch.is_open() { Openness::Events } else { Openness::Sealed },
             watch: Some(parts.watch),
             patience: parts.patience,
@@ -130,6 +130,9 @@ impl Relay {
         };
         for packet in parts.held {
             relay.take_in(packet);
+        }
+        if relay.rest.is_none() {
+            relay.complete();
         }
         relay
     }

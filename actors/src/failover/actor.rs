@@ -8,16 +8,13 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::{oneshot, watch};
 use tokio_util::task::TaskTracker;
 
-use super::Leased;
-use super::admission::{Admission, Effect, Snapshot};
-use super::book::LeaseBook;
-use super::conversations::ConversationRecord;
 use super::demand::{Decision, Demand, Grant, Ticket};
-use super::explain::Ranked;
+use super::{Admission, ConversationRecord, Effect, LeaseBook, Leased, Ranked, Snapshot};
 use crate::account::cell::Cells;
 use crate::clock::SharedClock;
 use crate::event::Event;
 use crate::journal::Journal;
+use crate::outcome::Evidence;
 use crate::ports::{ActorKind, Heartbeat, SharedSink, Table};
 use crate::roster::Roster;
 use crate::standing::Standing;
@@ -42,6 +39,20 @@ pub enum Msg {
     Explain(Box<Demand>, oneshot::Sender<Vec<Ranked>>),
     /// Someone asks what is going on.
     Snapshot(oneshot::Sender<Snapshot>),
+}
+
+impl std::fmt::Debug for Msg {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Lease(..) => "Lease",
+            Self::Settle => "Settle",
+            Self::Learn(_) => "Learn",
+            Self::Reload(_) => "Reload",
+            Self::Tick => "Tick",
+            Self::Explain(..) => "Explain",
+            Self::Snapshot(_) => "Snapshot",
+        })
+    }
 }
 
 /// What it is made of.
@@ -88,9 +99,7 @@ impl Actor for FailoverActor {
         let roster = args.roster.borrow().clone();
         let now = args.clock.now();
         let mut admission = Admission::new(&roster, Arc::clone(&args.book), now);
-        for record in conversations(&args.journal).await {
-            admission.recall(record, now);
-        }
+        admission.restore(conversations(&args.journal).await, now);
         for cell in args.cells.all() {
             admission.learn(cell.publish(now), now);
         }
@@ -123,7 +132,7 @@ impl State {
         match message {
             Msg::Lease(demand, reply) => self.lease(&demand, reply),
             Msg::Settle => {
-                let effects = self.admission.settle(now);
+                let effects = self.admission.tick(now);
                 self.perform(effects);
             }
             Msg::Learn(standing) => {
@@ -194,13 +203,13 @@ impl State {
         for effect in effects {
             match effect {
                 Effect::Admit(ticket, decision) => self.admit(ticket, decision),
-                Effect::Emit { account, kind, severity, evidence } => self.args.events.emit(Event {
+                Effect::Emit { kind, account, severity } => self.args.events.emit(Event {
                     seq: 0,
                     ts: self.args.clock.now(),
                     kind,
                     severity,
-                    account,
-                    evidence,
+                    account: Some(account),
+                    evidence: Evidence::default(),
                 }),
                 Effect::Remember(record) => self.remember(&record),
                 Effect::Forget(key) => self.args.journal.forget(Table::Conversations, format!("{:032x}", key.0)),

@@ -1,0 +1,265 @@
+//! One attempt on one account: its secret, the request as the provider should get it, the beginning of the answer, and
+//! what it means.
+//!
+//! A lease is spent here and returned by its guard, wherever the attempt ends, also when the client goes away and this
+//! future is dropped half way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use duduclaw_actors::clock;
+use duduclaw_actors::event::FailoverReason;
+use duduclaw_actors::failover::LeaseGuard;
+use duduclaw_actors::failover::demand::{Alternatives, Demand, Gate, Grant, LastAnswer, Once, Step};
+use duduclaw_actors::outcome::{Evidence, Outcome, QuotaReading};
+use duduclaw_actors::provider::anthropic::classify::{self, Asked, Classified, CredentialOwner};
+use tokio::time::timeout;
+
+use crate::credentials::{Held, NotNow, Patience, Rejection};
+use crate::gateway::error::ApiError;
+use crate::gateway::exchange::{Exchange, Leg, advances};
+use crate::gateway::fields::Streaming;
+use crate::gateway::hold::stainless_timeout;
+use crate::gateway::outgoing;
+use crate::gateway::reading::Beginning;
+use crate::gateway::service::Answer;
+use crate::gateway::spending::Spending;
+use crate::upstream::client::SendError;
+
+/// What is left of a client's own time-out for an answer without a stream.
+const HEAD_MARGIN: Duration = Duration::from_secs(10);
+
+/// What an attempt came to.
+pub(super) enum Attempted {
+    /// An answer for the client.
+    Answer(Answer),
+    /// Nothing; admission chooses what is next.
+    Next,
+    /// Nothing, and this upstream has said its word: the chain goes on.
+    Leave,
+}
+
+/// What came of sending.
+pub(super) enum Sent {
+    /// An answer began.
+    Answer(Box<Beginning>),
+    /// No head came in time.
+    NoHead,
+    /// No answer came.
+    Nothing(SendError),
+}
+
+/// Whether there is a secret to send.
+enum Access {
+    /// There is (or none is to be sent).
+    Ready(Option<Arc<Held>>),
+    /// It is being renewed, and another account is preferred meanwhile.
+    Elsewhere,
+    /// It cannot be had now.
+    Missing,
+}
+
+impl Exchange {
+    pub(super) async fn attempt(
+        &mut self,
+        leg: &Leg,
+        grant: Grant,
+        guard: LeaseGuard,
+        demand: &mut Demand,
+    ) -> Result<Attempted, ApiError> {
+        if grant.gate == Gate::Probe {
+            self.spent.probe = Once::Used;
+        }
+        let held = match self.access(leg, &grant).await {
+            Access::Ready(held) => held,
+            Access::Elsewhere => return Ok(self.go_elsewhere(grant, demand)),
+            Access::Missing => {
+                let spending = Spending::new(self, grant, guard, None);
+                return Ok(self.judge(leg, spending, Sent::Nothing(SendError::Reset), demand).await);
+            }
+        };
+        let mut spending = Spending::new(self, grant, guard, held);
+        let mut sent = self.send(leg, &mut spending).await?;
+        if self.is_refused(leg, &spending, &sent)
+            && let Some(renewed) = self.recover(&spending).await
+        {
+            spending.renew(renewed);
+            sent = self.send(leg, &mut spending).await?;
+        }
+        Ok(self.judge(leg, spending, sent, demand).await)
+    }
+
+    async fn access(&self, leg: &Leg, grant: &Grant) -> Access {
+        if !leg.injects() {
+            return Access::Ready(None);
+        }
+        let vault = &self.gateway.vault;
+        let patience = match (vault.current(grant.account), grant.alternatives) {
+            (Ok(held), _) => return Access::Ready(Some(held)),
+            (Err(NotNow::NoSecret), _) => return Access::Ready(None),
+            (Err(NotNow::Renewing | NotNow::Postponed(_)), Alternatives::Some) => Patience::Short,
+            (Err(NotNow::Renewing | NotNow::Postponed(_)), Alternatives::None) => Patience::Full,
+            (Err(NotNow::Unknown | NotNow::Broken(_) | NotNow::LoginNeeded), _) => return Access::Missing,
+        };
+        match (vault.fresh(grant.account, patience).await, grant.alternatives) {
+            (Ok(held), _) => Access::Ready(Some(held)),
+            (Err(_), Alternatives::Some) => Access::Elsewhere,
+            (Err(_), Alternatives::None) => Access::Missing,
+        }
+    }
+
+    fn go_elsewhere(&self, grant: Grant, demand: &mut Demand) -> Attempted {
+        self.failed_over(&grant.entry, FailoverReason::Renewing);
+        demand.renewing.push(grant.account);
+        Attempted::Next
+    }
+
+    /// Sends, once more at once if the connection failed before a head.
+    async fn send(&mut self, leg: &Leg, spending: &mut Spending) -> Result<Sent, ApiError> {
+        let first = self.send_once(leg, spending).await?;
+        match first {
+            Sent::Nothing(_) => self.send_once(leg, spending).await,
+            Sent::Answer(_) | Sent::NoHead => Ok(first),
+        }
+    }
+
+    async fn send_once(&mut self, leg: &Leg, spending: &mut Spending) -> Result<Sent, ApiError> {
+        let request = outgoing::request(self, leg, spending.held(), spending.account())?;
+        self.attempts += 1;
+        spending.sent(self.gateway.clock.now());
+        let answer = timeout(self.head_within(), self.gateway.client.send(request)).await;
+        let sent = match answer {
+            Err(_) => Sent::NoHead,
+            Ok(Err(error)) => Sent::Nothing(error),
+            Ok(Ok(response)) => {
+                let keepalive = self.live.settings.server.sse_keepalive;
+                let patience = keepalive.map(|keepalive| clock::instant() + keepalive);
+                Sent::Answer(Box::new(Beginning::read(response, patience).await))
+            }
+        };
+        spending.answered(self.gateway.clock.now());
+        Ok(sent)
+    }
+
+    pub(super) fn head_within(&self) -> Duration {
+        let timeouts = &self.live.settings.server.timeouts;
+        match self.inbound.streaming {
+            Streaming::Yes => timeouts.ttfb,
+            Streaming::No => stainless_timeout(&self.inbound.headers)
+                .and_then(|client| client.checked_sub(HEAD_MARGIN))
+                .filter(|left| !left.is_zero())
+                .unwrap_or(timeouts.ttfb_nonstream),
+        }
+    }
+
+    fn classify(&self, leg: &Leg, spending: &Spending, sent: &Sent) -> Classified {
+        let mut classified = match sent {
+            Sent::NoHead => bare(Outcome::HeadTimeout { streaming: self.inbound.streaming == Streaming::Yes }),
+            Sent::Nothing(error) => bare(Outcome::Unreachable { connecting: *error == SendError::Connect }),
+            Sent::Answer(beginning) => match beginning.shown.as_seen() {
+                None => bare(Outcome::Unreachable { connecting: false }),
+                Some(seen) => {
+                    let (status, headers) = (beginning.head.status, &beginning.head.headers);
+                    let answer = classify::Answer { status, headers, seen };
+                    classify::classify(answer, self.asked_of(leg), spending.answered_at())
+                }
+            },
+        };
+        classified.evidence.request_id = Some(self.inbound.id.clone());
+        classified
+    }
+
+    pub(super) fn asked_of(&self, leg: &Leg) -> Asked {
+        let credential = if leg.injects() { CredentialOwner::Account } else { CredentialOwner::Client };
+        Asked { call: self.inbound.call, scope: self.inbound.scope, credential }
+    }
+
+    fn is_refused(&self, leg: &Leg, spending: &Spending, sent: &Sent) -> bool {
+        leg.injects() && self.classify(leg, spending, sent).outcome == Outcome::Unauthorized
+    }
+
+    /// A refused token is renewed once, unless it cannot be.
+    async fn recover(&self, spending: &Spending) -> Option<Arc<Held>> {
+        let held = spending.held()?;
+        let rejected = held.secret.fingerprint();
+        match self.gateway.vault.refresh_rejected(spending.account(), rejected, Patience::Full).await {
+            Rejection::Refreshed(held) | Rejection::Adopted(held) => Some(held),
+            Rejection::StillSame
+            | Rejection::GrantLost
+            | Rejection::Failed
+            | Rejection::StillRenewing
+            | Rejection::Broken(_) => None,
+        }
+    }
+
+    async fn judge(&mut self, leg: &Leg, spending: Spending, sent: Sent, demand: &mut Demand) -> Attempted {
+        let classified = self.classify(leg, &spending, &sent);
+        let why = failover_reason(&classified.outcome);
+        let last = spending.report(self, classified);
+        match (why, sent) {
+            (None, Sent::Answer(beginning)) => self.relay(leg, spending, *beginning, &last.answered.outcome),
+            (why, sent) => self.next(leg, spending, sent, why.unwrap_or(FailoverReason::Transport), last, demand),
+        }
+    }
+
+    /// The attempt came to nothing: what was answered is kept, and admission is asked again.
+    fn next(
+        &mut self,
+        leg: &Leg,
+        spending: Spending,
+        sent: Sent,
+        why: FailoverReason,
+        last: LastAnswer,
+        demand: &mut Demand,
+    ) -> Attempted {
+        if let Sent::Answer(beginning) = sent {
+            self.best.keep(*beginning, leg);
+        }
+        if self.is_too_late(&last.answered.outcome) {
+            return Attempted::Answer(ApiError::HeadTimeout(self.head_within()).answer(&self.inbound.id));
+        }
+        if last.answered.outcome == (Outcome::Throttled { wait: None }) {
+            self.spent.unstated_hops = self.spent.unstated_hops.saturating_add(1);
+        }
+        self.failed_over(spending.entry(), why);
+        demand.tried.push(spending.account());
+        demand.last = Some(last);
+        demand.step = Step::Next;
+        Attempted::Next
+    }
+
+    /// A stream whose head is late is sent elsewhere once; any other request never.
+    fn is_too_late(&mut self, outcome: &Outcome) -> bool {
+        let Outcome::HeadTimeout { streaming } = outcome else { return false };
+        self.late_heads += 1;
+        !streaming || self.late_heads > 1
+    }
+
+    /// What goes to the client. A refusal that is its own affair makes a chain go on all the same, if it can.
+    fn relay(&mut self, leg: &Leg, spending: Spending, beginning: Beginning, outcome: &Outcome) -> Attempted {
+        if *outcome == Outcome::Relayed && !leg.is_last && advances(beginning.head.status) {
+            self.best.keep(beginning, leg);
+            return Attempted::Leave;
+        }
+        Attempted::Answer(spending.relay(self, leg, beginning, outcome))
+    }
+}
+
+fn bare(outcome: Outcome) -> Classified {
+    Classified { outcome, quota: QuotaReading::default(), evidence: Evidence::default() }
+}
+
+/// Why a request goes on; `None` for what is relayed.
+pub(super) fn failover_reason(outcome: &Outcome) -> Option<FailoverReason> {
+    match outcome {
+        Outcome::Served | Outcome::Relayed | Outcome::Abandoned => None,
+        Outcome::Quota(_) => Some(FailoverReason::Quota),
+        Outcome::Throttled { .. } => Some(FailoverReason::RateLimit),
+        Outcome::Unauthorized | Outcome::OrgRefused => Some(FailoverReason::Auth),
+        Outcome::BalanceEmpty => Some(FailoverReason::Balance),
+        Outcome::ServerFault { .. } => Some(FailoverReason::ServerError),
+        Outcome::Unreachable { .. } => Some(FailoverReason::Transport),
+        Outcome::HeadTimeout { .. } => Some(FailoverReason::Timeout),
+        Outcome::Blank => Some(FailoverReason::Blank),
+    }
+}

@@ -1,0 +1,243 @@
+//! The answer when nothing can serve: the truth, in a form the client can act on.
+//!
+//! The body is that of the best real refusal. The status says what helps: 429 if waiting for a quota does, the relayed
+//! 5xx if an error back-off is all there is, 503 if only a person can help, 502 if nothing answered. Never 401 or 403:
+//! Claude Code would log its user out over an account of ours. What a provider did not state is not promised.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use duduclaw_actors::clock::{Deadline, Timestamp};
+use duduclaw_actors::event::{EventKind, Severity};
+use duduclaw_actors::failover::demand::{CapsOnly, Exhausted, Reason, Remedy, Why};
+use duduclaw_actors::outcome::{Cause, QuotaReading, QuotaStatus, WindowReading};
+use duduclaw_actors::provider::anthropic::quota::{PREFIX, unified_headers};
+use duduclaw_actors::standing::Stated;
+use http::header::{CONTENT_LENGTH, HeaderValue, RETRY_AFTER};
+use http::{HeaderMap, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+
+use crate::gateway::error::{ApiError, seconds_up};
+use crate::gateway::exchange::{Exchange, Leg, soonest_return};
+use crate::gateway::headers::response::{self, Relay};
+use crate::gateway::reading::Beginning;
+use crate::gateway::service::{Answer, AnswerBody};
+
+/// The best refusals so far, one of each kind.
+#[derive(Default)]
+pub(super) struct Best {
+    quota: Option<Kept>,
+    fault: Option<Kept>,
+    other: Option<Kept>,
+    /// A slice of a longer wait is over: the client is asked to come back at once.
+    pub(super) slice_over: bool,
+    /// Whether the wait was told to the feed.
+    pub(super) wait_told: bool,
+}
+
+struct Kept {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Bytes,
+    upstream: String,
+}
+
+impl Best {
+    /// Keeps a refusal, if its whole body was read.
+    pub(super) fn keep(&mut self, beginning: Beginning, leg: &Leg) {
+        if !beginning.is_whole() || beginning.head.status.is_success() {
+            return;
+        }
+        let kept = Kept {
+            status: beginning.head.status,
+            headers: beginning.head.headers,
+            body: beginning.packets.concat().into(),
+            upstream: leg.name().to_owned(),
+        };
+        let place = match kept.status {
+            StatusCode::TOO_MANY_REQUESTS => &mut self.quota,
+            status if status.is_server_error() => &mut self.fault,
+            _ => &mut self.other,
+        };
+        place.get_or_insert(kept);
+    }
+
+    fn relayable(self) -> Option<Kept> {
+        let other = self.other.filter(|kept| !matches!(kept.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN));
+        self.quota.or(self.fault).or(other)
+    }
+}
+
+/// What every upstream of the chain said in the end.
+pub(super) type Verdicts = Vec<(Leg, Exhausted)>;
+
+/// Makes the final answer.
+pub(super) fn make(exchange: &mut Exchange, verdicts: &Verdicts) -> Answer {
+    let now = exchange.gateway.clock.now();
+    let why = describe(verdicts, now);
+    let best = std::mem::take(&mut exchange.best);
+    if best.slice_over {
+        let back = ApiError::Exhausted { message: why, retry_after: Some(Duration::from_secs(1)) };
+        return back.answer(&exchange.inbound.id);
+    }
+    exchange.gateway.holds.over(exchange.conversation.key);
+    exchange.emit(EventKind::PoolExhausted { reasons: why.clone() }, Severity::Warning);
+    match remedy(verdicts, now) {
+        Remedy::Wait { until, stated, caps_only } => wait(exchange, best, verdicts, Return { until, stated, caps_only }, why, now),
+        Remedy::BackOff { .. } => match best.fault {
+            Some(kept) => kept.answer(exchange, HeaderMap::new()),
+            None => ApiError::Unreachable(why).answer(&exchange.inbound.id),
+        },
+        Remedy::Person => ApiError::NeedsPerson(why).answer(&exchange.inbound.id),
+        Remedy::Spent => match best.relayable() {
+            Some(kept) => kept.answer(exchange, HeaderMap::new()),
+            None => ApiError::Unreachable(why).answer(&exchange.inbound.id),
+        },
+    }
+}
+
+/// The most hopeful of what the upstreams said: the soonest return, else what was tried, else a person.
+fn remedy(verdicts: &Verdicts, now: Timestamp) -> Remedy {
+    let hopeful = verdicts.iter().filter_map(|(_, why)| soonest_return(why).map(|at| (at, why.remedy)));
+    let soonest = hopeful.reduce(|a, b| if a.0.sooner(b.0, now) == a.0 { a } else { b }).map(|(_, remedy)| remedy);
+    let of = |kind: fn(&Remedy) -> bool| verdicts.iter().map(|(_, why)| why.remedy).find(kind);
+    soonest
+        .or_else(|| of(|remedy| matches!(remedy, Remedy::Wait { .. })))
+        .or_else(|| of(|remedy| matches!(remedy, Remedy::Spent)))
+        .unwrap_or(Remedy::Person)
+}
+
+struct Return {
+    until: Option<Deadline>,
+    stated: Stated,
+    caps_only: CapsOnly,
+}
+
+fn wait(
+    exchange: &Exchange,
+    best: Best,
+    verdicts: &Verdicts,
+    back: Return,
+    why: String,
+    now: Timestamp,
+) -> Answer {
+    let stated = back.until.filter(|_| back.stated == Stated::ByProvider);
+    let retry_after = stated.map(|until| until.remaining(now));
+    let mut headers = pool_headers(exchange, verdicts, stated, now);
+    if let Some(wait) = retry_after {
+        headers.insert(RETRY_AFTER, HeaderValue::from(seconds_up(wait)));
+    }
+    match best.quota {
+        Some(kept) if back.caps_only == CapsOnly::No => kept.answer(exchange, headers),
+        Some(_) | None => {
+            let message = if back.caps_only == CapsOnly::Yes { caps_text(verdicts) } else { why };
+            let mut answer = ApiError::Exhausted { message, retry_after: None }.answer(&exchange.inbound.id);
+            answer.headers_mut().extend(headers);
+            answer
+        }
+    }
+}
+
+fn caps_text(verdicts: &Verdicts) -> String {
+    let capped = |why: &Exhausted| matches!(why.remedy, Remedy::Wait { caps_only: CapsOnly::Yes, .. });
+    let name = verdicts.iter().find(|(_, why)| capped(why)).map(|(leg, _)| leg.provider()).unwrap_or_default();
+    format!("all selectable accounts for provider '{name}' are at their max_utilization cap for this request")
+}
+
+/// What the pool as a whole would say: refused until the soonest stated return, by the windows of the account that
+/// returns then.
+fn pool_headers(exchange: &Exchange, verdicts: &Verdicts, stated: Option<Deadline>, now: Timestamp) -> HeaderMap {
+    let Some(until) = stated else { return HeaderMap::new() };
+    let mut reading =
+        QuotaReading { status: Some(QuotaStatus::Rejected), reset: Some(until.as_wall(now)), ..QuotaReading::default() };
+    let returning = verdicts.iter().flat_map(|(_, why)| &why.reasons).find(|reason| returns_at(reason) == Some(until));
+    if let Some(reason) = returning.filter(|reason| holds_by_quota(reason)) {
+        reading.windows = exchange.gateway.refused_windows(reason.account, now);
+        reading.representative = reading.windows.first().map(WindowReading::claim);
+    }
+    unified_headers(&reading).into_iter().collect()
+}
+
+fn returns_at(reason: &Reason) -> Option<Deadline> {
+    match reason.why {
+        Why::Held { until, .. } | Why::Breather(until) => Some(until),
+        Why::Capped(until) => until,
+        Why::Disabled
+        | Why::Paused
+        | Why::NeedsPerson(_)
+        | Why::NeedsLogin
+        | Why::Keychain
+        | Why::Tried
+        | Why::Busy
+        | Why::HopLimit
+        | Why::RetryBudget => None,
+    }
+}
+
+fn holds_by_quota(reason: &Reason) -> bool {
+    matches!(reason.why, Why::Held { cause: Cause::Quota, .. })
+}
+
+impl Kept {
+    fn answer(self, exchange: &Exchange, truth: HeaderMap) -> Answer {
+        let stamp = exchange.stamp_refusal(&self.upstream);
+        let mut headers = response::relayed(&self.headers, Relay::Changed, &stamp);
+        if self.status == StatusCode::TOO_MANY_REQUESTS {
+            drop_claims(&mut headers);
+        }
+        headers.extend(truth);
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(self.body.len()));
+        let mut response = Response::new(AnswerBody::new(Full::new(self.body).map_err(|never| match never {})));
+        *response.status_mut() = self.status;
+        *response.headers_mut() = headers;
+        response
+    }
+}
+
+/// One account's word is not the pool's.
+fn drop_claims(headers: &mut HeaderMap) {
+    headers.remove(RETRY_AFTER);
+    let claims: Vec<_> = headers.keys().filter(|name| name.as_str().starts_with(PREFIX)).cloned().collect();
+    for name in claims {
+        headers.remove(name);
+    }
+}
+
+/// Who cannot serve and why, for a person.
+fn describe(verdicts: &Verdicts, now: Timestamp) -> String {
+    let lines: Vec<String> =
+        verdicts.iter().flat_map(|(_, why)| &why.reasons).map(|reason| sentence(reason, now)).collect();
+    if lines.is_empty() {
+        return "no account is configured for this request".to_owned();
+    }
+    format!("no account can serve this request now: {}", lines.join("; "))
+}
+
+fn sentence(reason: &Reason, now: Timestamp) -> String {
+    let name = &reason.entry.name;
+    match &reason.why {
+        Why::Disabled => format!("{name} is disabled in the configuration"),
+        Why::Paused => format!("{name} is paused by the operator"),
+        Why::NeedsPerson(cause) => format!("{name} needs a person ({})", cause.as_str()),
+        Why::NeedsLogin => format!("{name} needs a login"),
+        Why::Keychain => format!("{name} is a CLI's own login, which the gateway cannot use"),
+        Why::Capped(Some(until)) => format!("{name} is at its cap until {}", moment(*until, now)),
+        Why::Capped(None) => format!("{name} is at its cap"),
+        Why::Held { cause, until, stated: Stated::ByProvider } => {
+            format!("{name} waits until {} ({})", moment(*until, now), cause.as_str())
+        }
+        Why::Held { cause, until, stated: Stated::Guessed } => {
+            format!("{name} rests until about {} ({})", moment(*until, now), cause.as_str())
+        }
+        Why::Breather(until) => format!("{name} takes a breather until {}", moment(*until, now)),
+        Why::Tried => format!("{name} was tried"),
+        Why::Busy => format!("{name} has too many requests waiting"),
+        Why::HopLimit | Why::RetryBudget => format!("{name} was not tried, to spare the provider further attempts"),
+    }
+}
+
+fn moment(at: Deadline, now: Timestamp) -> String {
+    let seconds = at.as_wall(now).as_secs();
+    chrono::DateTime::from_timestamp(seconds, 0)
+        .map_or_else(|| "a distant day".to_owned(), |at| at.format("%Y-%m-%d %H:%M:%S UTC").to_string())
+}

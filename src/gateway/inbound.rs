@@ -1,0 +1,98 @@
+//! Reading a request: its body once, its fields in one pass, off the async threads when it is large.
+
+use bytes::Bytes;
+use duduclaw_actors::clock::Timestamp;
+use duduclaw_actors::id::ModelScope;
+use http::Request;
+use hyper::body::Incoming;
+
+use crate::gateway::access::Caller;
+use crate::gateway::error::ApiError;
+use crate::gateway::exchange::{AskedModel, Inbound};
+use crate::gateway::fields::{self, Fields, FieldsError, LongContext, split_long_context};
+use crate::gateway::service::{Gateway, Kind, Live, saturated};
+
+/// Bodies above this are read off the async threads.
+const INLINE_MAX: usize = 256 * 1024;
+
+/// Reads a request of this caller.
+///
+/// # Errors
+/// When it is too large, breaks off, or asks for what the caller may not have.
+pub(super) async fn read(
+    gateway: &Gateway,
+    live: &Live,
+    caller: &Caller,
+    request: Request<Incoming>,
+    id: &str,
+    kind: Kind,
+    began: Timestamp,
+) -> Result<Inbound, ApiError> {
+    let (head, body) = request.into_parts();
+    let buffered = gateway.room.read(body, saturated(live.settings.server.limits.request)).await?;
+    let fields = match kind {
+        Kind::Messages | Kind::CountTokens => understood(read_fields(&buffered.bytes).await, caller)?,
+        Kind::Models | Kind::Passthrough => Fields::default(),
+    };
+    let asked = asked(&fields);
+    if let Some(client) = &caller.client
+        && !asked.base.is_empty()
+        && !client.may_use_model(&asked.base)
+    {
+        return Err(ApiError::Forbidden(format!("this client may not use the model {:?}", asked.base)));
+    }
+    Ok(Inbound {
+        id: id.to_owned(),
+        method: head.method,
+        target: head.uri.into_parts().path_and_query.unwrap_or_else(|| http::uri::PathAndQuery::from_static("/")),
+        headers: head.headers,
+        scope: scope(&asked, &fields),
+        streaming: fields.streaming,
+        account_uuid: fields.account_uuid.clone(),
+        asked,
+        body: buffered,
+        kind,
+        call: kind.call(),
+        began,
+    })
+}
+
+async fn read_fields(body: &Bytes) -> Result<Fields<'static>, FieldsError> {
+    if body.len() <= INLINE_MAX {
+        return fields::read(body).map(Fields::into_owned);
+    }
+    let body = body.clone();
+    let read = tokio::task::spawn_blocking(move || fields::read(&body).map(Fields::into_owned)).await;
+    read.unwrap_or(Err(FieldsError::NotAnObject))
+}
+
+/// What cannot be read is the provider's to refuse, unless we must know the model to keep a limit.
+fn understood(read: Result<Fields<'static>, FieldsError>, caller: &Caller) -> Result<Fields<'static>, ApiError> {
+    match read {
+        Ok(fields) => Ok(fields),
+        Err(error) if caller.is_limited() => Err(ApiError::Invalid(error.to_string())),
+        Err(_) => Ok(Fields::default()),
+    }
+}
+
+fn asked(fields: &Fields<'_>) -> AskedModel {
+    let Some(model) = &fields.model else { return AskedModel::default() };
+    let (base, long_context) = split_long_context(&model.value);
+    let tools = fields.tools.iter().filter_map(|tool| tool.model.as_ref());
+    let long_tools = tools.filter_map(|model| match split_long_context(&model.value) {
+        (base, LongContext::Asked) => Some((model.span.clone(), base.to_owned())),
+        (_, LongContext::NotAsked) => None,
+    });
+    AskedModel {
+        name: Some(model.value.clone().into_owned()),
+        base: base.to_owned(),
+        span: Some(model.span.clone()),
+        long_context,
+        tools: long_tools.collect(),
+    }
+}
+
+fn scope(asked: &AskedModel, fields: &Fields<'_>) -> ModelScope {
+    let tools = fields.tools.iter().filter_map(|tool| tool.model.as_ref());
+    tools.map(|model| ModelScope::of_model(&model.value)).fold(ModelScope::of_model(&asked.base), ModelScope::join)
+}

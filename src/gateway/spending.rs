@@ -1,0 +1,214 @@
+//! A lease in use: who is told of what becomes of it, and when.
+//!
+//! Dropped before the answer was judged, it reports that the attempt was given up: the account learns nothing, and the
+//! lease is returned.
+
+use std::sync::Arc;
+
+use duduclaw_actors::clock::Timestamp;
+use duduclaw_actors::event::{AttemptResult, EventKind, Severity};
+use duduclaw_actors::failover::demand::{Grant, LastAnswer};
+use duduclaw_actors::failover::{Flow, LeaseGuard};
+use duduclaw_actors::id::{AccountId, EntryId, Generation, LeaseId};
+use duduclaw_actors::outcome::{Answered, Close, Ended, Evidence, Outcome};
+use duduclaw_actors::ports::Reports;
+use duduclaw_actors::provider::anthropic::classify::Classified;
+use http::{HeaderName, HeaderValue, Response};
+use http_body_util::BodyExt;
+
+use crate::credentials::Held;
+use crate::gateway::exchange::{Exchange, Inbound, Leg};
+use crate::gateway::fields::Streaming;
+use crate::gateway::headers::response::{self, Relay as Length, Stamp};
+use crate::gateway::meter::Meter;
+use crate::gateway::reading::Beginning;
+use crate::gateway::relay::{self, End, Finish, Relay};
+use crate::gateway::service::{Answer, AnswerBody, Gateway};
+use crate::gateway::ticket::Ticket;
+use crate::gateway::watch::Watch;
+
+/// Where a conversation that thinks was before.
+const MOVED: HeaderName = HeaderName::from_static("x-duduclaw-session-moved");
+
+/// A lease in use.
+pub(super) struct Spending {
+    gateway: Arc<Gateway>,
+    inbound: Arc<Inbound>,
+    grant: Grant,
+    guard: LeaseGuard,
+    held: Option<Arc<Held>>,
+    sent_at: Timestamp,
+    answered_at: Timestamp,
+}
+
+impl Spending {
+    pub(super) fn new(exchange: &Exchange, grant: Grant, guard: LeaseGuard, held: Option<Arc<Held>>) -> Self {
+        let now = exchange.gateway.clock.now();
+        Self {
+            gateway: Arc::clone(&exchange.gateway),
+            inbound: Arc::clone(&exchange.inbound),
+            grant,
+            guard,
+            held,
+            sent_at: now,
+            answered_at: now,
+        }
+    }
+
+    pub(super) fn held(&self) -> Option<&Arc<Held>> {
+        self.held.as_ref()
+    }
+
+    pub(super) fn account(&self) -> AccountId {
+        self.grant.account
+    }
+
+    pub(super) fn entry(&self) -> &EntryId {
+        &self.grant.entry
+    }
+
+    pub(super) fn answered_at(&self) -> Timestamp {
+        self.answered_at
+    }
+
+    pub(super) fn renew(&mut self, held: Arc<Held>) {
+        self.held = Some(held);
+    }
+
+    pub(super) fn sent(&mut self, now: Timestamp) {
+        self.sent_at = now;
+        self.guard.sent();
+    }
+
+    pub(super) fn answered(&mut self, now: Timestamp) {
+        self.answered_at = now;
+    }
+
+    /// Tells the account what was answered, and the feed.
+    pub(super) fn report(&self, exchange: &Exchange, classified: Classified) -> LastAnswer {
+        let outcome = classified.outcome.clone();
+        let evidence = classified.evidence.clone();
+        let answered = Arc::new(Answered {
+            lease: self.lease(),
+            call: self.inbound.call,
+            scope: self.inbound.scope,
+            generation: self.generation(),
+            sent_at: self.sent_at,
+            answered_at: self.answered_at,
+            outcome: classified.outcome,
+            quota: classified.quota,
+            evidence: classified.evidence,
+        });
+        if outcome == Outcome::Served {
+            self.guard.answered(match self.inbound.streaming {
+                Streaming::Yes => Flow::Stream,
+                Streaming::No => Flow::Whole,
+            });
+        }
+        let seq = self.gateway.fleet.answered(self.grant.account, Arc::clone(&answered));
+        self.tell_attempt(exchange, &outcome, evidence);
+        LastAnswer { account: self.grant.account, evidence: seq, answered }
+    }
+
+    fn tell_attempt(&self, exchange: &Exchange, outcome: &Outcome, evidence: Evidence) {
+        let result = match super::attempt::failover_reason(outcome) {
+            Some(why) => AttemptResult::Failed(why),
+            None if *outcome == Outcome::Served => AttemptResult::Served,
+            None => AttemptResult::Relayed,
+        };
+        let head_ms = u64::try_from(self.answered_at.since(self.sent_at).as_millis()).unwrap_or(u64::MAX);
+        let kind = EventKind::AttemptAnswered { outcome: result, head_ms };
+        exchange.gateway.tell(kind, Severity::Trace, Some(self.grant.entry.clone()), evidence);
+    }
+
+    fn lease(&self) -> LeaseId {
+        self.guard.lease()
+    }
+
+    fn generation(&self) -> Generation {
+        self.held.as_ref().map_or(Generation(0), |held| held.generation)
+    }
+
+    /// The answer for the client: the provider's head and body, watched on their way.
+    pub(super) fn relay(self, exchange: &mut Exchange, leg: &Leg, beginning: Beginning, outcome: &Outcome) -> Answer {
+        let Beginning { head, packets, rest, .. } = beginning;
+        let (clock, tasks) = (Arc::clone(&self.gateway.clock), self.gateway.tasks.clone());
+        let watch = Watch::new(&head.headers, exchange.asked_of(leg), clock, tasks);
+        let length = if watch.is_open() { Length::Changed } else { Length::Unchanged };
+        let mut response = Response::new(());
+        *response.status_mut() = head.status;
+        *response.headers_mut() = response::relayed(&head.headers, length, &exchange.stamp(leg, Some(&self.grant.entry)));
+        if let Some(from) = self.moved_from(exchange) {
+            response.headers_mut().insert(MOVED, from);
+        }
+        let server = &exchange.live.settings.server;
+        let patience = relay::Patience {
+            idle: server.timeouts.stream_idle,
+            ping: server.sse_keepalive.unwrap_or_default(),
+        };
+        let body = Relay::new(relay::Parts {
+            held: packets,
+            rest,
+            watch,
+            patience,
+            stop: self.gateway.stop.clone().cancelled_owned(),
+            request_id: self.inbound.id.clone(),
+            finish: Box::new(Closing {
+                account_learns: *outcome == Outcome::Served,
+                ticket: exchange.close(head.status),
+                spending: self,
+            }),
+        });
+        response.map(|()| AnswerBody::new(body.map_err(Into::into)))
+    }
+
+    fn moved_from(&self, exchange: &Exchange) -> Option<HeaderValue> {
+        let from = self.grant.moved_from.as_ref()?;
+        if !exchange.loses_thinking() {
+            return None;
+        }
+        let shown = exchange.live.settings.server.account_header.is_some();
+        HeaderValue::from_str(if shown { &from.name } else { "1" }).ok()
+    }
+}
+
+/// What is done when a relayed body is over.
+struct Closing {
+    account_learns: bool,
+    ticket: Ticket,
+    spending: Spending,
+}
+
+impl Finish for Closing {
+    fn over(self: Box<Self>, end: End, meter: &Meter) {
+        let Self { account_learns, ticket, spending } = *self;
+        if account_learns {
+            spending.gateway.fleet.ended(spending.grant.account, spending.ended(end, meter));
+        }
+        ticket.close(end, meter.usage());
+    }
+}
+
+impl Spending {
+    fn ended(&self, end: End, meter: &Meter) -> Ended {
+        Ended {
+            lease: self.lease(),
+            call: self.inbound.call,
+            scope: self.inbound.scope,
+            generation: self.generation(),
+            sent_at: self.sent_at,
+            close: close(end, meter),
+            usage: meter.usage(),
+        }
+    }
+}
+
+fn close(end: End, meter: &Meter) -> Close {
+    match (end, meter.error()) {
+        (End::Complete, Some(outcome)) => Close::ErrorEvent(outcome.clone()),
+        (End::Complete, None) => Close::Complete,
+        (End::Broken, _) => Close::Broken,
+        (End::Stalled, _) => Close::Stalled,
+        (End::Stopped | End::ClientGone, _) => Close::ClientGone,
+    }
+}

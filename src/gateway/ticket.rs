@@ -1,0 +1,81 @@
+//! A request's place in the gateway, from its arrival to the last byte of its answer: one of the requests that may run
+//! at once, the room its body takes, and the event that tells how it ended.
+
+use std::sync::Arc;
+
+use duduclaw_actors::clock::Timestamp;
+use duduclaw_actors::event::{EventKind, RequestClose, Severity};
+use duduclaw_actors::outcome::{Evidence, Usage};
+use http::StatusCode;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::gateway::exchange::Inbound;
+use crate::gateway::relay::End;
+use crate::gateway::service::Gateway;
+
+/// A request's place. Dropped without a word, it says that the client went away.
+pub struct Ticket {
+    gateway: Arc<Gateway>,
+    request_id: String,
+    began: Timestamp,
+    permits: Vec<OwnedSemaphorePermit>,
+    status: Option<StatusCode>,
+    attempts: u32,
+    told: bool,
+}
+
+impl Ticket {
+    /// The place of a request that arrived at `began`.
+    #[must_use]
+    pub fn new(gateway: Arc<Gateway>, request_id: String, began: Timestamp, permits: Vec<OwnedSemaphorePermit>) -> Self {
+        Self { gateway, request_id, began, permits, status: None, attempts: 0, told: false }
+    }
+
+    /// A place for an answer whose request gave its own away already.
+    pub(super) fn spare(gateway: &Arc<Gateway>, inbound: &Inbound) -> Self {
+        Self::new(Arc::clone(gateway), inbound.id.clone(), inbound.began, Vec::new())
+    }
+
+    /// The answer has begun.
+    pub fn begin(&mut self, status: StatusCode, attempts: u32) {
+        self.status = Some(status);
+        self.attempts = attempts;
+    }
+
+    /// Another bound that the request stays under until it is over.
+    pub fn add(&mut self, permit: OwnedSemaphorePermit) {
+        self.permits.push(permit);
+    }
+
+    /// The answer is over.
+    pub fn close(mut self, end: End, usage: Usage) {
+        self.tell(end, usage);
+    }
+
+    fn tell(&mut self, end: End, usage: Usage) {
+        if std::mem::replace(&mut self.told, true) {
+            return;
+        }
+        let close = match end {
+            End::Complete => RequestClose::Complete,
+            End::Broken | End::Stalled | End::Stopped => RequestClose::Cut,
+            End::ClientGone => RequestClose::ClientGone,
+        };
+        let passed = self.gateway.clock.now().since(self.began);
+        let kind = EventKind::RequestEnded {
+            status: self.status.map_or(0, |status| status.as_u16()),
+            attempts: self.attempts,
+            close,
+            total_ms: u64::try_from(passed.as_millis()).unwrap_or(u64::MAX),
+            usage,
+        };
+        let evidence = Evidence { request_id: Some(self.request_id.clone()), ..Evidence::default() };
+        self.gateway.tell(kind, Severity::Trace, None, evidence);
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.tell(End::ClientGone, Usage::default());
+    }
+}
