@@ -13,8 +13,8 @@ use http::header::CONTENT_ENCODING;
 const STEP: usize = 16 * 1024;
 /// The most that one step may come to; more is no answer of a model, and reading it would cost too much.
 const STEP_MAX: usize = 1024 * 1024;
-/// A compressed packet above this takes over 100 µs to decode.
-const INLINE_MAX: usize = 4 * 1024;
+/// A compressed packet above this may take over 100 µs to decode.
+const INLINE_MAX: usize = 8 * 1024;
 /// The byte with which everything that is gzip begins, and no text.
 const GZIP_MAGIC: u8 = 0x1f;
 
@@ -111,6 +111,16 @@ impl Decoder {
             }
         }
     }
+
+    /// The body is over: one that broke off, or whose checksum is wrong, was not readable after all.
+    pub fn finish(&mut self, reader: impl FnMut(&[u8])) {
+        let State::Gzip(decoder) = &mut self.0 else { return };
+        let ended = decoder.try_finish();
+        drain(decoder, reader);
+        if ended.is_err() {
+            self.0 = State::Unreadable;
+        }
+    }
 }
 
 /// A body that is labelled gzip and is plain text is read as what it is.
@@ -121,11 +131,15 @@ fn begin(first: u8) -> State {
 fn decode(decoder: &mut MultiGzDecoder<Bounded>, packet: &[u8], mut reader: impl FnMut(&[u8])) -> io::Result<()> {
     for step in packet.chunks(STEP) {
         let decoded = decoder.write_all(step).and_then(|()| decoder.flush());
-        reader(&decoder.get_ref().0);
-        decoder.get_mut().0.clear();
+        drain(decoder, &mut reader);
         decoded?;
     }
     Ok(())
+}
+
+fn drain(decoder: &mut MultiGzDecoder<Bounded>, mut reader: impl FnMut(&[u8])) {
+    reader(&decoder.get_ref().0);
+    decoder.get_mut().0.clear();
 }
 
 /// Takes what is decoded, up to a bound.
@@ -166,6 +180,7 @@ mod tests {
         for packet in packets {
             decoder.read(packet, |piece| text.extend_from_slice(piece));
         }
+        decoder.finish(|piece| text.extend_from_slice(piece));
         (text, decoder)
     }
 
@@ -214,6 +229,17 @@ mod tests {
         let (_, mut decoder) = read(Coding::Gzip, [broken.as_slice()]);
         assert!(!decoder.is_readable());
         decoder.read(b"more", |_| panic!("nothing more is read"));
+    }
+
+    #[test]
+    fn gzip_that_breaks_off_or_has_a_wrong_checksum_was_not_readable() {
+        let mut packed = gzip(b"{}");
+        assert!(read(Coding::Gzip, [packed.as_slice()]).1.is_readable());
+        let (text, decoder) = read(Coding::Gzip, [&packed[..packed.len() - 1]]);
+        assert_eq!((text.as_slice(), decoder.is_readable()), (b"{}".as_slice(), false));
+        let checksum = packed.len() - 8;
+        packed[checksum] ^= 0xff;
+        assert!(!read(Coding::Gzip, [packed.as_slice()]).1.is_readable());
     }
 
     #[test]

@@ -86,6 +86,7 @@ impl FirstEvent {
     /// The stream is over. A last event that lacks only its end counts.
     #[must_use]
     pub fn finish(mut self) -> Held {
+        self.decoder.finish(|text| self.framer.push(text, &mut self.found));
         self.framer.finish(&mut self.found);
         let first = self.found.0.take().unwrap_or(First::Ended);
         self.open(first)
@@ -127,10 +128,10 @@ mod tests {
 
     use super::*;
 
-    fn gate(packets: impl IntoIterator<Item = Bytes>) -> Result<Held, FirstEvent> {
+    fn gate(packets: impl IntoIterator<Item = Bytes>) -> Result<Held, Box<FirstEvent>> {
         let mut gate = FirstEvent::new(Coding::Identity);
         let opened = packets.into_iter().find_map(|packet| gate.push(packet));
-        opened.ok_or(gate)
+        opened.ok_or(Box::new(gate))
     }
 
     fn event(name: &str, data: &str) -> First {

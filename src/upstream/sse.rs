@@ -124,6 +124,7 @@ impl Framer {
     }
 
     /// The second half of a CRLF that the packets cut apart.
+    #[inline]
     fn skip_line_feed(&mut self, packet: &[u8]) -> usize {
         let Some(first) = packet.first().filter(|_| self.after_cr) else { return 0 };
         self.after_cr = false;
@@ -132,6 +133,7 @@ impl Framer {
     }
 
     /// Where the next line begins, for a line that ends at `end`.
+    #[inline]
     fn past_line_end(&mut self, packet: &[u8], end: usize) -> usize {
         if packet[end] == b'\n' {
             return end + 1;
@@ -144,6 +146,7 @@ impl Framer {
         end + 1
     }
 
+    #[inline]
     fn end_line(&mut self, rest: &[u8], next: usize, sink: &mut impl Sink) {
         match std::mem::take(&mut self.line) {
             Line::Fresh => self.take_line(rest, next, sink),
@@ -152,6 +155,7 @@ impl Framer {
         }
     }
 
+    #[inline(never)]
     fn end_kept_line(&mut self, rest: &[u8], next: usize, sink: &mut impl Sink) {
         let mut line = std::mem::take(&mut self.kept);
         if line.len() + rest.len() > LINE_MAX {
@@ -165,14 +169,28 @@ impl Framer {
         }
     }
 
+    #[inline]
     fn take_line(&mut self, line: &[u8], next: usize, sink: &mut impl Sink) {
         let line = if self.started { line } else { self.first_line(line) };
         self.between = line.is_empty();
-        if self.between {
-            self.event.dispatch(next, sink);
-        } else if let Some(value) = value_of(line, b"data") {
+        match line {
+            [] => self.event.dispatch(next, sink),
+            [b'd', b'a', b't', b'a', value @ ..] => self.take_data(value, sink),
+            [b'e', b'v', b'e', b'n', b't', value @ ..] => self.take_name(value, sink),
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn take_data(&mut self, rest: &[u8], sink: &impl Sink) {
+        if let Some(value) = value_of(rest) {
             self.event.data(value, sink);
-        } else if let Some(value) = value_of(line, b"event") {
+        }
+    }
+
+    #[inline]
+    fn take_name(&mut self, rest: &[u8], sink: &impl Sink) {
+        if let Some(value) = value_of(rest) {
             self.event.name(value, sink);
         }
     }
@@ -196,6 +214,7 @@ impl Framer {
         }
     }
 
+    #[inline(never)]
     fn keep_more(&mut self, rest: &[u8], sink: &impl Sink) {
         if self.kept.len() + rest.len() > LINE_MAX {
             self.event.lose();
@@ -240,10 +259,10 @@ fn line_length(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// The value of a line that is of this field: what follows the colon and one space, or nothing.
+/// The value behind a field's name: what follows the colon and one space, or nothing. None if the name goes on.
 #[inline]
-fn value_of<'a>(line: &'a [u8], field: &[u8]) -> Option<&'a [u8]> {
-    match line.strip_prefix(field)? {
+fn value_of(rest: &[u8]) -> Option<&[u8]> {
+    match rest {
         [] => Some(&[]),
         [b':', b' ', value @ ..] | [b':', value @ ..] => Some(value),
         _ => None,

@@ -17,7 +17,7 @@ const DOCUMENT_INLINE_MAX: usize = 256 * 1024;
 
 /// Who is told of what passes by.
 pub trait Observer: Sink {
-    /// A JSON body, as far as it came. One over [`DOCUMENT_MAX`] is not told of.
+    /// A JSON body, as far as it came. One over [`DOCUMENT_MAX`], or compressed and broken off, is not told of.
     fn document(&mut self, body: &[u8]);
 }
 
@@ -105,6 +105,8 @@ impl Tee {
 
     /// The answer is over, wholly or not: an event that lacks only its end is told of, and so is the JSON body.
     pub fn finish(&mut self, observer: &mut impl Observer) {
+        let Self { decoder, reader, .. } = self;
+        decoder.finish(|text| reader.read(text, observer));
         match std::mem::replace(&mut self.reader, Reader::Nothing) {
             Reader::Events(mut framer) => framer.finish(observer),
             Reader::Document(body) if !body.is_empty() && self.decoder.is_readable() => observer.document(&body),

@@ -67,13 +67,19 @@ impl Characters {
 
     /// `\u5317` is six bytes and one character.
     fn add_escapes(&mut self, text: &[u8]) {
-        for at in memmem::find_iter(text, b"\\u") {
-            let digits = text.get(at + 2..at + 6).unwrap_or_default();
-            let escaped_backslash = at > 0 && text[at - 1] == b'\\';
-            if !escaped_backslash && digits.len() == 4 && digits.iter().all(u8::is_ascii_hexdigit) {
-                self.add_escape(digits);
-            }
+        let finder = memmem::Finder::new(b"\\u");
+        let mut at = 0;
+        while let Some(found) = finder.find(&text[at..]) {
+            at += found;
+            let literal = at > 0 && text[at - 1] == b'\\';
+            at += if literal { 2 } else { self.add_run(&text[at..]).max(2) };
         }
+    }
+
+    /// Escapes that follow each other; how many bytes they take.
+    fn add_run(&mut self, text: &[u8]) -> usize {
+        let escapes = text.chunks_exact(6).map_while(escaped);
+        escapes.map(|digits| self.add_escape(digits)).count() * 6
     }
 
     fn add_escape(&mut self, digits: &[u8]) {
@@ -88,6 +94,11 @@ impl Characters {
         // A quarter and two thirds, rounded up together.
         u64::try_from((3 * plain + 8 * dense + 11) / 12).unwrap_or_default()
     }
+}
+
+/// The digits of an escape.
+fn escaped(bytes: &[u8]) -> Option<&[u8]> {
+    bytes.strip_prefix(b"\\u").filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))
 }
 
 /// Characters whose first byte says that they are of U+3000 to U+DFFF: Han, kana, Hangul.

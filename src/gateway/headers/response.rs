@@ -70,10 +70,9 @@ impl Stamp<'_> {
     }
 }
 
-/// A text as a header shows it: what is not printable ASCII is percent-encoded.
+/// A text as a header shows it: one that is not plain ASCII is percent-encoded.
 fn shown(text: &str) -> HeaderValue {
-    HeaderValue::from_str(text).unwrap_or_else(|_| {
-        let encoded = utf8_percent_encode(text, UNSHOWABLE).to_string();
-        HeaderValue::from_str(&encoded).expect("a percent-encoded text is printable ASCII")
-    })
+    let plain = text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
+    let shown = if plain { text.to_owned() } else { utf8_percent_encode(text, UNSHOWABLE).to_string() };
+    HeaderValue::try_from(shown).expect("printable ASCII is a header value")
 }

@@ -2,11 +2,14 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// Name and data of an event.
+type Told = (String, Vec<u8>);
+
 /// Notes every event it wants, with the packet and the place where it ended.
 #[derive(Debug, Default)]
 struct Notes {
     only: Option<&'static [&'static str]>,
-    events: Vec<(String, Vec<u8>)>,
+    events: Vec<Told>,
     ends: Vec<usize>,
 }
 
@@ -30,16 +33,16 @@ fn frame<'a>(only: Option<&'static [&'static str]>, packets: impl IntoIterator<I
     notes
 }
 
-fn events(stream: &[u8]) -> Vec<(String, Vec<u8>)> {
+fn events(stream: &[u8]) -> Vec<Told> {
     frame(None, [stream]).events
 }
 
-fn event(name: &str, data: &str) -> (String, Vec<u8>) {
+fn event(name: &str, data: &str) -> Told {
     (name.to_owned(), data.as_bytes().to_vec())
 }
 
 /// The rules of the standard on the whole text, written for plainness: what the framer must agree with.
-fn by_the_book(stream: &[u8]) -> Vec<(String, Vec<u8>)> {
+fn by_the_book(stream: &[u8]) -> Vec<Told> {
     let text = String::from_utf8(stream.to_vec()).unwrap();
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text).replace("\r\n", "\n").replace('\r', "\n");
     let (mut events, mut name, mut data) = (Vec::new(), String::new(), Vec::new());
@@ -69,7 +72,7 @@ fn by_the_book(stream: &[u8]) -> Vec<(String, Vec<u8>)> {
 }
 
 /// Streams as they are seen, and as the standard permits them: C59, C60, C64 and their kind.
-fn corpus() -> Vec<(&'static str, Vec<(String, Vec<u8>)>)> {
+fn corpus() -> Vec<(&'static str, Vec<Told>)> {
     let start = r#"{"type":"message_start","message":{"usage":{"input_tokens":27}}}"#;
     let delta = r#"{"type":"content_block_delta","delta":{"text":"北京😀"}}"#;
     let usage = r#"{"type":"message_delta","usage":{"output_tokens":15}}"#;
@@ -231,7 +234,7 @@ fn what_is_put_in_at_a_boundary_leaves_the_events_as_they_are() {
                 sent.extend_from_slice(ping);
             }
         }
-        let not_ping = |events: Vec<(String, Vec<u8>)>| events.into_iter().filter(|(name, _)| name != "ping");
+        let not_ping = |events: Vec<Told>| events.into_iter().filter(|(name, _)| name != "ping");
         assert!(not_ping(events(&sent)).eq(not_ping(events(stream.as_bytes()))), "{stream:?}");
     }
 }
