@@ -72,9 +72,11 @@ impl Conversations {
         scope: ModelScope,
         now: Timestamp,
     ) -> &mut Binding {
-        let uses = self.uses;
-        let fresh = || Conversation { bindings: Vec::new(), used_at: now, written_at: None, used: uses };
-        let bindings = &mut self.by_key.entry(key).or_insert_with(fresh).bindings;
+        let conversation = match self.by_key.contains_key(&key) {
+            true => self.by_key.get_mut(&key).expect("a key that is contained has its conversation"),
+            false => self.insert(key, Vec::new(), now, None),
+        };
+        let bindings = &mut conversation.bindings;
         let at = bindings.iter().position(|b| b.upstream == upstream && b.scope == scope).unwrap_or_else(|| {
             bindings.push(Binding::new(upstream, scope));
             bindings.len() - 1
@@ -169,9 +171,19 @@ impl Conversations {
         if self.by_key.contains_key(&key) || bindings.is_empty() {
             return;
         }
+        self.insert(key, bindings, used_at, Some(now));
+    }
+
+    fn insert(
+        &mut self,
+        key: ConversationKey,
+        bindings: Vec<Binding>,
+        used_at: Timestamp,
+        written_at: Option<Timestamp>,
+    ) -> &mut Conversation {
         self.uses += 1;
         self.by_use.insert(self.uses, key);
-        let written_at = Some(now);
-        self.by_key.insert(key, Conversation { bindings, used_at, written_at, used: self.uses });
+        let conversation = Conversation { bindings, used_at, written_at, used: self.uses };
+        self.by_key.entry(key).insert_entry(conversation).into_mut()
     }
 }

@@ -164,7 +164,7 @@ impl<'a> Field<'a> {
         }
         let sent = look.tally.in_flight - look.tally.unsent;
         look.tally.slots < look.view.ramp.limit(self.ramp, sent, self.now)
-            && look.view.has_room(&look.judgement, look.tally)
+            && look.view.has_room(&look.judgement, look.tally, self.now)
     }
 
     fn view(&self, account: AccountId) -> Option<&'a View> {
@@ -176,7 +176,7 @@ impl<'a> Field<'a> {
             Seat::Renewing
         } else if band != Band::Usable && self.home.is_some_and(|h| h.account() == look.account) {
             Seat::Home
-        } else if look.view.is_late() {
+        } else if look.view.is_late(self.now) {
             Seat::Late
         } else {
             Seat::Common
@@ -192,7 +192,7 @@ impl<'a> Field<'a> {
     }
 
     fn pick(&self, look: &Look<'_>, band: Band) -> Pick {
-        let gate = if look.view.on_trial() { Gate::Trial } else { Gate::Open };
+        let gate = if look.view.on_trial(self.now) { Gate::Trial } else { Gate::Open };
         Pick { account: look.account, gate, band }
     }
 
@@ -221,7 +221,7 @@ impl<'a> Field<'a> {
         let own = group(self.pool.spec.strategy, &home.view.spec);
         let better = self.pool.by_group.iter().take_while(|(group, _)| *group < own);
         let mut looks = better.filter(|(_, id)| !self.is_passed_over(*id)).filter_map(|(_, id)| self.look(*id));
-        looks.any(|l| l.condition == Condition::Open(Band::Usable) && !l.view.is_late() && self.admits(&l))
+        looks.any(|l| l.condition == Condition::Open(Band::Usable) && !l.view.is_late(self.now) && self.admits(&l))
     }
 
     /// The end of the breather that the conversation's account takes, if this request is to wait it out.
@@ -323,7 +323,7 @@ impl Pass {
         if field.parent == Some(look.account) {
             self.parent = Some(field.pick(look, Band::Usable));
         }
-        if look.view.is_late() {
+        if look.view.is_late(field.now) {
             return;
         }
         match field.conversation {

@@ -1,1 +1,11 @@
-//! Tests
+//! The rules of admission, one sentence each, and its properties.
+
+mod allowances;
+mod bands;
+mod bindings;
+mod exhaustion;
+mod leases;
+mod places;
+mod probes;
+mod properties;
+mod world;

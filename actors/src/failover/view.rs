@@ -178,6 +178,8 @@ impl View {
     pub(super) fn take(&mut self, standing: Standing, rule: RampRule, now: Timestamp) -> bool {
         let before = self.is_held(now);
         let breather = self.breather(now);
+        let explained = self.standing.as_ref().is_none_or(|known| known.applied < self.heard);
+        let explained = explained && self.heard > EvidenceSeq::default() && self.heard <= standing.applied;
         self.provisional.confirm(standing.applied);
         let newest = standing.holds.iter().chain(&standing.fable_hold).filter(|h| self.is_new(h)).map(|h| h.began);
         let newest = newest.max_by_key(|at| at.boot);
@@ -185,7 +187,9 @@ impl View {
         self.forget_judgement();
         let after = self.is_held(now);
         if after && let Some(began) = newest {
-            self.trouble.note(began, now);
+            if !explained {
+                self.trouble.note(began, now);
+            }
             self.probes.refused(began);
         }
         if before != after || (after && newest.is_some()) {
@@ -196,7 +200,9 @@ impl View {
         }
         let breathes = self.breather(now).filter(|at| Some(*at) != breather);
         if breathes.is_some() {
-            self.trouble.note(now, now);
+            if !explained {
+                self.trouble.note(now, now);
+            }
             self.ramp.refused(rule);
         }
         (after && newest.is_some()) || breathes.is_some()
@@ -250,17 +256,17 @@ impl View {
     }
 
     /// Whether it goes last in its band.
-    pub(super) fn is_late(&self) -> bool {
-        self.standing.as_ref().is_some_and(|s| s.unverified || s.on_trial)
+    pub(super) fn is_late(&self, now: Timestamp) -> bool {
+        self.standing.as_ref().is_some_and(|s| s.unverified || s.is_on_trial(now))
     }
 
-    pub(super) fn on_trial(&self) -> bool {
-        self.standing.as_ref().is_some_and(|s| s.on_trial)
+    pub(super) fn on_trial(&self, now: Timestamp) -> bool {
+        self.standing.as_ref().is_some_and(|s| s.is_on_trial(now))
     }
 
     /// Whether what it has in flight leaves room for one more under every bound but the ramp's.
-    pub(super) fn has_room(&self, judgement: &Judgement, tally: Tally) -> bool {
-        let trial = !self.on_trial() || tally.slots == 0 || broken(Rule::OneTrialInFlight);
+    pub(super) fn has_room(&self, judgement: &Judgement, tally: Tally, now: Timestamp) -> bool {
+        let trial = !self.on_trial(now) || tally.slots == 0 || broken(Rule::OneTrialInFlight);
         let guard = judgement.cap != Cap::Guarded || tally.in_flight == 0 || broken(Rule::CapGuardIsOne);
         let local = self.spec.max_concurrent.is_none_or(|most| tally.in_flight < most);
         trial && guard && (local || broken(Rule::ConcurrencyIsBounded))
@@ -352,7 +358,7 @@ impl View {
             return Some(Removal::Keychain);
         }
         match judgement.cap {
-            Cap::Reached(until) if !broken(Rule::CappedIsRemoved) => Some(Removal::Capped(until.map(Deadline::Wall))),
+            Cap::Reached(until) if !broken(Rule::CappedIsRemoved) => Some(Removal::Capped(until)),
             Cap::Reached(_) | Cap::Guarded | Cap::Free => None,
         }
     }

@@ -103,7 +103,7 @@ impl Admission {
         let look = field.as_ref().filter(|f| f.pool.has(account)).and_then(|f| f.look(account));
         let (Some(field), Some(look)) = (field.as_ref(), look) else { return Some(Turn::PlanAnew) };
         let Condition::Open(band) = look.condition else { return Some(Turn::PlanAnew) };
-        let gate = if view.on_trial() { Gate::Trial } else { Gate::Open };
+        let gate = if view.on_trial(now) { Gate::Trial } else { Gate::Open };
         let pick = Pick { account, gate, band };
         if field.has_room(&look) {
             return Some(Turn::Admit(pick));
