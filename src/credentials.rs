@@ -15,6 +15,7 @@ mod lock;
 mod secret;
 mod source;
 mod store;
+mod vault;
 
 pub use error::SourceError;
 pub use exchange::{
@@ -25,3 +26,7 @@ pub use identity::{IdentityFacts, identity_facts};
 pub use secret::{Fingerprint, MalformedSecret, Secret, SecretShape};
 pub use source::{Environment, SecretSource, process_environment};
 pub use store::{StoredAccount, is_store_name, store_path, stored_accounts};
+pub use vault::{
+    Assignment, CredentialEvents, CredentialNews, CredentialStatus, Grant, Held, NotNow, Patience, Rejection, Vault,
+    VaultParts,
+};

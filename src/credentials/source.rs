@@ -26,7 +26,10 @@ pub enum SecretSource {
     /// An environment variable with a metered key.
     ApiKeyEnv(String),
     /// A CLI's own login: no secret is held here.
-    Keychain,
+    Keychain {
+        /// The CLI's profile, if not its default.
+        config_dir: Option<PathBuf>,
+    },
     /// No secret at all.
     None,
 }
@@ -53,7 +56,7 @@ impl SecretSource {
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::CredentialsFile(path) | Self::StoreFile(path) => Some(path),
-            Self::TokenEnv(_) | Self::ApiKeyEnv(_) | Self::Keychain | Self::None => None,
+            Self::TokenEnv(_) | Self::ApiKeyEnv(_) | Self::Keychain { .. } | Self::None => None,
         }
     }
 
@@ -63,7 +66,7 @@ impl SecretSource {
             Self::CredentialsFile(path) | Self::StoreFile(path) => self.read_file(path).map(Some),
             Self::TokenEnv(name) => variable(name, environment, CredentialKind::SetupToken).map(Some),
             Self::ApiKeyEnv(name) => variable(name, environment, CredentialKind::ApiKey).map(Some),
-            Self::Keychain | Self::None => Ok(None),
+            Self::Keychain { .. } | Self::None => Ok(None),
         }
     }
 
