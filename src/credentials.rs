@@ -1,1 +1,32 @@
 //! Secrets: where they come from, how they are renewed, and the only place that holds them.
+//!
+//! A [`SecretSource`] says where an account's secret is: a file of another program, a file of our store, a variable. The
+//! [`Vault`] keeps the present secret of every account, renews it before it ends, adopts what other programs renewed,
+//! and tells what happened through [`CredentialEvents`]. What that means for an account's health is decided elsewhere.
+//!
+//! Never here: which account serves a request.
+
+mod document;
+mod error;
+mod exchange;
+mod file;
+mod identity;
+mod lock;
+mod secret;
+mod source;
+mod store;
+mod vault;
+
+pub use error::SourceError;
+pub use exchange::{
+    CLAUDE_CLIENT_ID, CLAUDE_SCOPES, CLAUDE_TOKEN_URL, CLAUDE_TOKEN_URL_VARIABLE, OWN_USER_AGENT, TokenEndpoint,
+    TokenExchange, TokenUrl, UnsafeTokenUrl,
+};
+pub use identity::{IdentityFacts, identity_facts};
+pub use secret::{Fingerprint, MalformedSecret, Secret, SecretShape};
+pub use source::{Environment, SecretSource, process_environment};
+pub use store::{StoredAccount, is_store_name, store_path, stored_accounts};
+pub use vault::{
+    Assignment, CredentialEvents, CredentialNews, CredentialStatus, Grant, Held, NotNow, Patience, Rejection, Vault,
+    VaultParts,
+};

@@ -1,0 +1,250 @@
+//! What is known of one account's credential, and how knowledge changes: a pure machine.
+//!
+//! Two things are kept apart: the newest pair we have, and the pair the source held when it was last looked at. While
+//! the source still holds the pair that ours came from, ours is the newer; once it holds another, that one is, since
+//! somebody put it there.
+//!
+//! **Generation** counts the values of the access token (or key). Evidence of an older generation says nothing about
+//! the present token: a 401 on the token before a refresh must not condemn the one after. How a generation came about
+//! is told beside it: [`CredentialNews::Renewed`] and [`CredentialNews::Adopted`] continue the same grant,
+//! [`CredentialNews::Replaced`] is a new credential, which ends what was held against the old one.
+//!
+//! Never here: files, clocks, the network.
+
+use std::time::Duration;
+
+use duduclaw_actors::clock::{Deadline, Timestamp, Wall};
+use duduclaw_actors::id::{CredentialKind, Generation};
+use duduclaw_actors::outcome::Cause;
+
+use super::news::CredentialNews;
+use super::view::{Grant, Held, Holding, View};
+use crate::credentials::document::{Login, NewTokens, Pair};
+use crate::credentials::error::SourceError;
+use crate::credentials::file::FileStamp;
+use crate::credentials::secret::{Fingerprint, Secret};
+use crate::credentials::source::Reading;
+
+/// A token with less time left is renewed on use.
+const RENEW_BEFORE: Duration = Duration::from_secs(300);
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// All that is known of one account's credential.
+#[derive(Debug, Default)]
+pub(super) struct Book {
+    login: Option<Login>,
+    /// The pair that the source held when last looked at, from which `login` descends.
+    basis: Option<Pair>,
+    stamp: Option<FileStamp>,
+    generation: Generation,
+    broken: Option<Cause>,
+    /// The refresh token that the provider will never take again.
+    dead: Option<Fingerprint>,
+    failures: u32,
+    retry: Option<Deadline>,
+    /// How long before its end the present token is renewed.
+    renew_before: Option<Duration>,
+    origin: Origin,
+}
+
+/// Where the present pair came from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Origin {
+    #[default]
+    ThisSource,
+    /// From a source that the account no longer has.
+    Elsewhere,
+}
+
+/// Whether the newest pair is where it came from, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Saved {
+    Yes,
+    No,
+}
+
+impl Book {
+    /// An empty book whose first credential counts as the one after `generation`.
+    pub(super) fn after(generation: Generation) -> Self {
+        Self { generation, ..Self::default() }
+    }
+
+    /// The book of the same account at another source: what was known stays until that source says otherwise.
+    pub(super) fn moved(&self) -> Self {
+        Self { login: self.login.clone(), generation: self.generation, origin: Origin::Elsewhere, ..Self::default() }
+    }
+
+    /// Takes what the source gave.
+    pub(super) fn take_reading(&mut self, reading: Result<Option<Reading>, SourceError>) -> Vec<CredentialNews> {
+        match reading {
+            Ok(Some(reading)) => self.take_login(reading),
+            Ok(None) => Vec::new(),
+            Err(error) => self.break_off(&error),
+        }
+    }
+
+    fn take_login(&mut self, reading: Reading) -> Vec<CredentialNews> {
+        self.stamp = reading.stamp;
+        let healed = self.broken.take().is_some() && self.login.is_some();
+        let news = if self.basis == Some(reading.login.pair()) { None } else { self.adopt(reading.login) };
+        let again = healed.then_some(CredentialNews::ReadAgain { generation: self.generation });
+        again.into_iter().chain(news).collect()
+    }
+
+    /// Takes a pair that somebody else put into the source.
+    fn adopt(&mut self, login: Login) -> Option<CredentialNews> {
+        let pair = login.pair();
+        let first = self.login.is_none();
+        let same_token = self.login.as_ref().is_some_and(|old| old.pair().access == pair.access);
+        let replaced = self.login.as_ref().is_some_and(|old| self.is_replacement(old, &login));
+        if self.dead != pair.refresh {
+            self.dead = None;
+        }
+        self.basis = Some(pair);
+        self.login = Some(login);
+        self.origin = Origin::ThisSource;
+        self.settled();
+        if same_token {
+            return None;
+        }
+        self.renew_before = None;
+        self.generation.0 += 1;
+        let generation = self.generation;
+        let news =
+            if replaced { CredentialNews::Replaced { generation } } else { CredentialNews::Adopted { generation } };
+        (!first).then_some(news)
+    }
+
+    /// Another program's renewal keeps the account and works on a living grant; anything else is a new credential.
+    fn is_replacement(&self, old: &Login, new: &Login) -> bool {
+        let known_to_differ = |a: &Option<String>, b: &Option<String>| a.is_some() && b.is_some() && a != b;
+        self.origin == Origin::Elsewhere
+            || self.dead.is_some_and(|dead| Some(dead) != new.pair().refresh)
+            || old.kind != CredentialKind::Oauth
+            || new.kind != CredentialKind::Oauth
+            || known_to_differ(&old.facts.uuid, &new.facts.uuid)
+            || known_to_differ(&old.facts.organization, &new.facts.organization)
+    }
+
+    fn break_off(&mut self, error: &SourceError) -> Vec<CredentialNews> {
+        let cause = error.cause();
+        self.stamp = None;
+        if self.broken.replace(cause) == Some(cause) {
+            return Vec::new();
+        }
+        vec![CredentialNews::Broke { cause, detail: error.to_string() }]
+    }
+
+    /// Takes a pair that we renewed ourselves.
+    pub(super) fn take_renewal(&mut self, tokens: NewTokens, life: Duration) -> Option<CredentialNews> {
+        let login = self.login.as_mut()?;
+        let same_token = login.access.fingerprint() == tokens.access.fingerprint();
+        login.access = tokens.access;
+        login.refresh = Some(tokens.refresh);
+        login.expires_at = Some(tokens.expires_at);
+        // A provider that gives tokens shorter than twice our margin must not be asked on every use.
+        self.renew_before = Some(RENEW_BEFORE.min(life / 2));
+        self.dead = None;
+        self.settled();
+        if !same_token {
+            self.generation.0 += 1;
+        }
+        Some(CredentialNews::Renewed { generation: self.generation, expires_at: tokens.expires_at })
+    }
+
+    /// The newest pair is in the source now.
+    pub(super) fn saved(&mut self, stamp: FileStamp) {
+        self.stamp = Some(stamp);
+        self.basis = self.login.as_ref().map(Login::pair);
+    }
+
+    fn settled(&mut self) {
+        self.failures = 0;
+        self.retry = None;
+    }
+
+    /// The provider said that the refresh token is dead.
+    pub(super) fn lose_grant(&mut self, rejected: Option<Fingerprint>, now: Timestamp) -> Option<CredentialNews> {
+        let login = self.login.as_ref()?;
+        self.dead = login.pair().refresh;
+        let still_good = rejected != Some(login.access.fingerprint());
+        let until = login.expires_at.filter(|_| still_good).unwrap_or(now.wall);
+        self.settled();
+        Some(CredentialNews::GrantLost { access_until: Deadline::Wall(until) })
+    }
+
+    /// A renewal failed for now; the next try waits longer each time, and at least as long as the provider asked.
+    pub(super) fn postpone(&mut self, detail: String, stated: Option<Duration>, now: Timestamp) -> CredentialNews {
+        let own = FIRST_WAIT.saturating_mul(1 << self.failures.min(10)).min(LONGEST_WAIT);
+        self.failures = self.failures.saturating_add(1);
+        let retry = Deadline::after(now, own.max(stated.unwrap_or_default()));
+        self.retry = Some(retry);
+        CredentialNews::RefreshFailed { detail, retry }
+    }
+
+    /// The newest login, unless its source is broken.
+    pub(super) fn login(&self) -> Option<&Login> {
+        self.login.as_ref().filter(|_| self.broken.is_none())
+    }
+
+    /// The refresh token to spend, unless there is none that could still work.
+    pub(super) fn living_refresh(&self) -> Option<&Secret> {
+        self.login()?.refresh.as_ref().filter(|token| self.dead != Some(token.fingerprint()))
+    }
+
+    /// The pair that the source held when last looked at.
+    pub(super) fn basis(&self) -> Option<Pair> {
+        self.basis
+    }
+
+    /// The stamp of the source when last read.
+    pub(super) fn stamp(&self) -> Option<FileStamp> {
+        self.stamp
+    }
+
+    /// Whether the newest pair is in the source, too.
+    pub(super) fn is_saved(&self) -> Saved {
+        let ours = self.login.as_ref().map(Login::pair);
+        if ours.is_none() || ours == self.basis { Saved::Yes } else { Saved::No }
+    }
+
+    /// The pair to be saved, as it would be written.
+    pub(super) fn unsaved(&self) -> Option<NewTokens> {
+        let login = self.login().filter(|_| self.is_saved() == Saved::No)?;
+        let refresh = login.refresh.clone()?;
+        let expires_at = login.expires_at.unwrap_or(Wall(0));
+        Some(NewTokens { access: login.access.clone(), refresh, expires_at })
+    }
+
+    /// What requests may see.
+    pub(super) fn view(&self) -> View {
+        View { holding: self.holding(), grant: self.grant(), retry: self.retry, saved: self.is_saved() }
+    }
+
+    fn holding(&self) -> Holding {
+        match (self.broken, &self.login) {
+            (Some(cause), _) => Holding::Broken(cause),
+            (None, None) => Holding::Nothing,
+            (None, Some(login)) => Holding::Secret(std::sync::Arc::new(Held {
+                secret: login.access.clone(),
+                kind: login.kind,
+                generation: self.generation,
+                expires_at: login.expires_at,
+                facts: login.facts.clone(),
+                renew_before: self.renew_before.unwrap_or(RENEW_BEFORE),
+            })),
+        }
+    }
+
+    fn grant(&self) -> Grant {
+        match self.login.as_ref().and_then(|login| login.refresh.as_ref()) {
+            None => Grant::None,
+            Some(token) if self.dead == Some(token.fingerprint()) => Grant::Lost,
+            Some(_) => Grant::Alive,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,243 @@
+//! One account in the vault: its book behind a lock, the snapshot that requests read, and the way to its source.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use arc_swap::{ArcSwap, Guard};
+use duduclaw_actors::id::AccountId;
+use tokio::sync::{MutexGuard, watch};
+
+use super::book::{Book, Saved};
+use super::news::CredentialNews;
+use super::renewal::{self, Landing, Progress, Purpose};
+use super::view::View;
+use super::{Assignment, VaultParts};
+use crate::credentials::document::{Document, NewTokens};
+use crate::credentials::error::SourceError;
+use crate::credentials::exchange::TokenEndpoint;
+use crate::credentials::file::{self, FileStamp};
+use crate::credentials::lock::{LockAttempt, Step};
+use crate::credentials::secret::Fingerprint;
+use crate::credentials::source::{Reading, SecretSource};
+
+/// A file that another program may be writing is read this often before it counts as broken.
+const READS: usize = 4;
+const BETWEEN_READS: Duration = Duration::from_millis(100);
+
+pub(super) struct Slot {
+    account: AccountId,
+    source: SecretSource,
+    endpoint: Option<TokenEndpoint>,
+    book: tokio::sync::Mutex<Book>,
+    view: ArcSwap<View>,
+    flight: Mutex<Option<watch::Receiver<Progress>>>,
+}
+
+/// When to read the source again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    IfChanged,
+    Always,
+}
+
+/// What writing a renewed pair back came to.
+pub(super) enum Written {
+    Done(FileStamp),
+    /// The file holds another pair by now: nothing was written.
+    Overtaken(Reading),
+}
+
+/// Why a pair could not be written back.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SaveError {
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    #[error("{path} cannot be written: {source}")]
+    Write {
+        path: String,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("the source is no file")]
+    NoFile,
+}
+
+impl Slot {
+    /// The slot of an assignment: the old one if nothing changed, else a new one that continues its book.
+    pub(super) fn assigned(to: Assignment, before: &HashMap<AccountId, Arc<Self>>) -> Arc<Self> {
+        let old = before.get(&to.account);
+        if let Some(same) = old.filter(|old| old.source == to.source && old.endpoint == to.endpoint) {
+            return Arc::clone(same);
+        }
+        // A book in use by a renewal stays with that renewal; then the new slot reads afresh.
+        let moved = old.and_then(|old| old.book.try_lock().ok().map(|book| book.moved()));
+        let known = old.and_then(|old| old.view().held().map(|held| held.generation)).unwrap_or(to.generation);
+        let book = moved.unwrap_or_else(|| Book::after(known.max(to.generation)));
+        Arc::new(Self {
+            account: to.account,
+            source: to.source,
+            endpoint: to.endpoint,
+            view: ArcSwap::from_pointee(book.view()),
+            book: tokio::sync::Mutex::new(book),
+            flight: Mutex::default(),
+        })
+    }
+
+    pub(super) fn account(&self) -> AccountId {
+        self.account
+    }
+
+    pub(super) fn endpoint(&self) -> Option<&TokenEndpoint> {
+        self.endpoint.as_ref()
+    }
+
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.source.path()
+    }
+
+    /// What requests see.
+    pub(super) fn view(&self) -> Guard<Arc<View>> {
+        self.view.load()
+    }
+
+    pub(super) async fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().await
+    }
+
+    /// Shows requests what the book says now, then tells what happened, in that order.
+    pub(super) fn publish(&self, world: &VaultParts, book: &Book, news: impl IntoIterator<Item = CredentialNews>) {
+        self.view.store(Arc::new(book.view()));
+        for piece in news {
+            world.events.happened(self.account, piece);
+        }
+    }
+
+    /// Reads the source for the first time, or looks whether it changed.
+    pub(super) async fn load(self: &Arc<Self>, world: &VaultParts) {
+        self.reread(world, Look::IfChanged).await;
+    }
+
+    /// Looks whether the source changed, and writes what could not be written before.
+    pub(super) async fn reload(self: &Arc<Self>, world: &VaultParts) {
+        self.reread(world, Look::IfChanged).await;
+        if self.view().saved == Saved::No {
+            self.save_late(world).await;
+        }
+    }
+
+    /// Reads the source and takes what it gives.
+    pub(super) async fn reread(self: &Arc<Self>, world: &VaultParts, look: Look) {
+        let mut book = self.book().await;
+        let known = book.stamp();
+        let slot = Arc::clone(self);
+        if look == Look::IfChanged && blocking(move || slot.is_unchanged(known)).await {
+            return;
+        }
+        let reading = self.read_patiently(world).await;
+        let news = book.take_reading(reading);
+        self.publish(world, &book, news);
+    }
+
+    fn is_unchanged(&self, known: Option<FileStamp>) -> bool {
+        known.is_some() && self.path().and_then(FileStamp::at) == known
+    }
+
+    async fn read_patiently(self: &Arc<Self>, world: &VaultParts) -> Result<Option<Reading>, SourceError> {
+        let mut reading = self.read_once(world).await;
+        for _ in 1..READS {
+            match &reading {
+                Err(error) if self.source.is_foreign() && error.may_be_half_written() => {
+                    tokio::time::sleep(BETWEEN_READS).await;
+                    reading = self.read_once(world).await;
+                }
+                Err(_) | Ok(_) => break,
+            }
+        }
+        reading
+    }
+
+    async fn read_once(self: &Arc<Self>, world: &VaultParts) -> Result<Option<Reading>, SourceError> {
+        let (slot, environment) = (Arc::clone(self), Arc::clone(&world.environment));
+        blocking(move || slot.source.read(&environment)).await
+    }
+
+    /// The renewal under way, or a new one.
+    pub(super) fn fly(self: &Arc<Self>, world: &Arc<VaultParts>, purpose: Purpose) -> watch::Receiver<Progress> {
+        let mut flight = self.flight.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(running) = flight.as_ref().filter(|running| is_running(running)) {
+            return running.clone();
+        }
+        let (progress, watched) = watch::channel(Progress::Flying);
+        *flight = Some(watched.clone());
+        world.tracker.spawn(renewal::run(Arc::clone(world), Arc::clone(self), purpose, progress));
+        watched
+    }
+
+    /// Writes the book's newest pair into the file, if the file still holds what that pair descends from; else takes
+    /// what the file holds. The caller holds the lock between processes.
+    pub(super) async fn save(self: &Arc<Self>, book: &mut Book) -> Result<Option<Vec<CredentialNews>>, SaveError> {
+        let Some(tokens) = book.unsaved() else { return Ok(None) };
+        let expected = book.basis().and_then(|pair| pair.refresh);
+        let slot = Arc::clone(self);
+        match blocking(move || slot.write_back(expected, &tokens)).await {
+            Ok(Written::Done(stamp)) => {
+                book.saved(stamp);
+                Ok(None)
+            }
+            Ok(Written::Overtaken(reading)) => Ok(Some(book.take_reading(Ok(Some(reading))))),
+            // Someone logged out meanwhile: the login is not brought back.
+            Err(SaveError::Source(error @ SourceError::Missing { .. })) => Ok(Some(book.take_reading(Err(error)))),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn write_back(&self, expected: Option<Fingerprint>, tokens: &NewTokens) -> Result<Written, SaveError> {
+        let path = self.path().ok_or(SaveError::NoFile)?;
+        let (bytes, stamp) = file::read(path)?;
+        let document = Document::parse(path, &bytes)?;
+        let login = document.login(path)?;
+        if login.pair().refresh != expected {
+            return Ok(Written::Overtaken(Reading { login, stamp: Some(stamp) }));
+        }
+        let written = file::replace(path, &document.with_tokens(tokens));
+        written.map(Written::Done).map_err(|source| SaveError::Write { path: path.display().to_string(), source })
+    }
+
+    /// Another try at writing, if no other process is at it.
+    async fn save_late(self: &Arc<Self>, world: &VaultParts) {
+        let Some(path) = self.path().map(Path::to_owned) else { return };
+        let Ok(Step::Locked(_lock)) = blocking(move || LockAttempt::on(&path).step()).await else { return };
+        let mut book = self.book().await;
+        if let Ok(overtaken) = self.save(&mut book).await {
+            self.publish(world, &book, overtaken.unwrap_or_else(|| vec![CredentialNews::Saved]));
+        }
+    }
+}
+
+fn is_running(flight: &watch::Receiver<Progress>) -> bool {
+    let over = matches!(*flight.borrow(), Progress::Landed(_));
+    // An error means that the task died without landing.
+    !over && flight.has_changed().is_ok()
+}
+
+impl Progress {
+    /// Whether the flight is over, and how.
+    pub(super) fn landing(self) -> Option<Landing> {
+        match self {
+            Self::Landed(landing) => Some(landing),
+            Self::Flying | Self::Blocked { .. } => None,
+        }
+    }
+}
+
+/// Runs file work off the async threads.
+pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        // Only a runtime that is being torn down cancels blocking work, and then nobody waits for the answer.
+        Err(_cancelled) => std::future::pending().await,
+    }
+}
