@@ -96,13 +96,13 @@ impl Record {
         self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// The body as it arrived; nothing once it was dropped to save memory.
+    /// The body as it arrived; nothing once it was dropped to save memory, or if it holds a refresh token.
     #[must_use]
     pub fn request_body(&self) -> Option<Bytes> {
         self.request_body.clone()
     }
 
-    /// The answer's body as far as it was sent.
+    /// The answer's body as far as it was sent; nothing if it holds tokens.
     #[must_use]
     pub fn response_body(&self) -> Bytes {
         Bytes::from(self.response_body.concat())
@@ -179,7 +179,7 @@ impl Log {
         let bytes = sent.iter().map(Bytes::len).sum();
         if let Some(record) = self.get_mut(id) {
             record.sent_bytes = bytes;
-            record.response_body = sent;
+            record.response_body = if record.endpoint == Endpoint::Token { Vec::new() } else { sent };
             record.ending = ending;
             record.ended_at = Some(now.wall.0);
             self.kept += bytes;

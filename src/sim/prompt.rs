@@ -165,7 +165,7 @@ impl Part {
 impl Block {
     fn read(part: Part, role: &str, value: &Value) -> Self {
         let bare = without_marks(value);
-        let text = bare.as_str().map_or_else(|| bare.to_string(), str::to_owned);
+        let text = plain_text(&bare).map_or_else(|| bare.to_string(), str::to_owned);
         Self {
             part,
             digest: digest_of(&[role.as_bytes(), text.as_bytes()]),
@@ -225,6 +225,12 @@ fn signature_of(block: &Value) -> Option<String> {
         _other => return None,
     };
     Some(block.get(field).and_then(Value::as_str).unwrap_or_default().to_owned())
+}
+
+/// A string, or the text of a block that has nothing else: the two mean the same.
+fn plain_text(block: &Value) -> Option<&str> {
+    let whole = block.as_object().filter(|fields| fields.len() == 2 && fields.get("type") == Some(&"text".into()));
+    block.as_str().or_else(|| whole?.get("text")?.as_str())
 }
 
 fn block_tokens(block: &Value, text: &str) -> u64 {
@@ -300,6 +306,13 @@ mod tests {
         assert_eq!(hashes(&first), hashes(&second));
         assert_eq!(read(&first).prefixes()[1].mark, Some(Lifetime::FiveMinutes));
         assert_eq!(read(&second).prefixes()[2].mark, Some(Lifetime::FiveMinutes));
+    }
+
+    #[test]
+    fn a_string_means_the_same_as_one_text_block() {
+        let string = read(&request(json!("s"), json!("hi")));
+        let block = read(&request(json!([{"type": "text", "text": "s"}]), json!([{"type": "text", "text": "hi"}])));
+        assert_eq!(string.prefixes(), block.prefixes());
     }
 
     #[test]
