@@ -1,0 +1,138 @@
+//! `duduclaw sim`: a simulated provider on a port of its own, for trying things without anybody's credential.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use duduclaw_actors::clock::SystemClock;
+use serde_json::json;
+
+use crate::sim::{AccountKind, AccountSpec, AccountView, Sim, SimConfig, SimHandle};
+
+/// Serve a simulated Anthropic on a loopback port.
+#[derive(Args, Debug)]
+pub struct SimArgs {
+    /// Where to listen; a loopback address.
+    #[arg(long, default_value = "127.0.0.1:8788")]
+    bind: SocketAddr,
+    /// How many accounts with a login it has, named a, b, c …; a setup token `setup` and an API key `key` are there too.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=26))]
+    accounts: u8,
+    /// A scenario in JSON: accounts, faults, settings. Replaces --accounts.
+    #[arg(long, value_name = "FILE", conflicts_with = "accounts")]
+    scenario: Option<PathBuf>,
+    /// Milliseconds before each event of a stream.
+    #[arg(long, value_name = "MS")]
+    pace: Option<u64>,
+    /// Write each login to DIR/NAME.json, as Claude Code keeps its own.
+    #[arg(long, value_name = "DIR")]
+    credentials: Option<PathBuf>,
+}
+
+/// Serves until interrupted; tells on `out` how to use it.
+///
+/// # Errors
+/// If the scenario makes no sense, the address cannot be had, or a file cannot be written.
+pub async fn run(args: SimArgs, out: &mut (dyn Write + Send)) -> Result<()> {
+    let sim = Sim::start(config(&args)?, Arc::new(SystemClock::default()), args.bind).await?;
+    if let Some(folder) = &args.credentials {
+        write_credentials(&sim, folder)?;
+    }
+    out.write_all(introduction(&sim).as_bytes())?;
+    out.flush()?;
+    tokio::signal::ctrl_c().await.context("cannot wait for an interrupt")?;
+    sim.stop().await;
+    Ok(())
+}
+
+fn config(args: &SimArgs) -> Result<SimConfig> {
+    let mut config = match &args.scenario {
+        Some(file) => scenario(file)?,
+        None => SimConfig::with(usual_accounts(args.accounts)),
+    };
+    config.pace_millis = args.pace.unwrap_or(config.pace_millis);
+    Ok(config)
+}
+
+fn scenario(file: &Path) -> Result<SimConfig> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read the scenario {}", file.display()))?;
+    serde_json::from_str(&text).with_context(|| format!("the scenario {} makes no sense", file.display()))
+}
+
+fn usual_accounts(logins: u8) -> Vec<AccountSpec> {
+    let names = (b'a'..=b'z').take(usize::from(logins)).map(|letter| char::from(letter).to_string());
+    let logins = names.map(|name| AccountSpec::oauth(&name));
+    logins.chain([AccountSpec::setup_token("setup"), AccountSpec::api_key("key")]).collect()
+}
+
+fn write_credentials(sim: &SimHandle, folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    for account in sim.accounts().iter().filter(|account| account.credentials.kind == AccountKind::Oauth) {
+        let file = folder.join(format!("{}.json", account.name));
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&file)
+            .with_context(|| format!("cannot write {}", file.display()))?;
+        file.write_all(login_file(account).as_bytes())?;
+    }
+    Ok(())
+}
+
+fn login_file(account: &AccountView) -> String {
+    let held = &account.credentials;
+    json!({"claudeAiOauth": {
+        "accessToken": held.token,
+        "refreshToken": held.refresh_token,
+        "expiresAt": held.expires_at,
+        "scopes": ["user:inference", "user:profile"],
+        "subscriptionType": "max",
+    }})
+    .to_string()
+}
+
+fn introduction(sim: &SimHandle) -> String {
+    let url = sim.base_url();
+    let accounts = sim.accounts();
+    let mut text = format!("A simulated Anthropic listens on {url}. Nobody's credential is used.\n\n");
+    for account in &accounts {
+        text.push_str(&format!("  {:8} {:12} {}\n", account.name, kind(account), account.credentials.token));
+    }
+    text.push_str(&format!("\nToken endpoint: {}\nControls:       {url}/_sim\n", sim.token_url()));
+    if let Some(account) = accounts.first() {
+        text.push_str(&format!(
+            "\nThe genuine Claude Code against it, without a gateway:\n\n{}\n",
+            example(account, &url)
+        ));
+    }
+    text.push_str(
+        "\nThe model follows directives in the prompt: [[say: TEXT]], [[tool:NAME {JSON}]], [[agent: PROMPT]],\n",
+    );
+    text.push_str("[[think]], [[result]], [[words: N]], [[pace: MS]], [[stop: REASON]]. Interrupt to stop.\n");
+    text
+}
+
+fn kind(account: &AccountView) -> &'static str {
+    match account.credentials.kind {
+        AccountKind::Oauth => "login",
+        AccountKind::SetupToken => "setup token",
+        AccountKind::ApiKey => "API key",
+    }
+}
+
+fn example(account: &AccountView, url: &str) -> String {
+    let variable = match account.credentials.kind {
+        AccountKind::Oauth | AccountKind::SetupToken => "CLAUDE_CODE_OAUTH_TOKEN",
+        AccountKind::ApiKey => "ANTHROPIC_API_KEY",
+    };
+    let token = &account.credentials.token;
+    let prompt = r#"[[tool:Bash {"command":"echo hello"}]] [[result]]"#;
+    format!("  ANTHROPIC_BASE_URL={url} {variable}={token} \\\n    claude -p '{prompt}' --allowedTools Bash")
+}
