@@ -26,10 +26,6 @@ use clap::Parser;
 
 use crate::args::{Args, Role};
 
-/// The gateway uses it too: what is compared is the work, not the allocator.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 #[expect(clippy::print_stderr, reason = "the benchmark is a program for a terminal")]
 fn main() -> ExitCode {
     match dispatch(&Args::parse()) {

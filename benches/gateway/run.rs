@@ -41,7 +41,7 @@ struct Extent {
 impl Extent {
     fn of(args: &Args) -> Result<Self> {
         let (rounds, call, streams, window, ramp, stalls) = if args.quick {
-            (5, 200, 200, 1_000, 600, Stalls { bursts: 100, pairs: 12 })
+            (5, 200, 200, 800, 500, Stalls { bursts: 60, pairs: 8 })
         } else {
             (7, 1_000, 1_000, 5_000, 4_000, Stalls { bursts: 1_000, pairs: 100 })
         };
@@ -113,6 +113,7 @@ fn stalls(rig: &Rig, extent: Extent, report: &mut Report) -> Result<()> {
     while counts.len() < ATTEMPTS {
         let once = rig.stalls(extent.stalls)?;
         counts.push(waits(&once));
+        once.named().into_iter().for_each(|(way, rounds)| check_stalls(way, rounds, report));
         seen.direct.extend(once.direct);
         seen.proxy.extend(once.proxy);
         seen.gateway.extend(once.gateway);
@@ -127,6 +128,12 @@ fn stalls(rig: &Rig, extent: Extent, report: &mut Report) -> Result<()> {
         report.fail(format!("gateway: waits near 40 ms in each of {ATTEMPTS} attempts"));
     }
     Ok(())
+}
+
+fn check_stalls(way: &str, rounds: &[Stalled], report: &mut Report) {
+    for wrong in rounds.iter().filter_map(|stalled| stalled.wrong.as_deref()) {
+        report.fail(format!("{way}, streams one at a time: {wrong}"));
+    }
 }
 
 fn waits(once: &Ways<Vec<Stalled>>) -> Ways<f64> {

@@ -99,7 +99,7 @@ impl Pace {
 
     async fn wait(&mut self) {
         let script = self.script;
-        if script.interval.is_zero() || self.written % script.per_beat != 0 {
+        if script.interval.is_zero() || !self.written.is_multiple_of(script.per_beat) {
             return tokio::task::yield_now().await;
         }
         if self.beat.is_none() {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(target_os = "linux")]
+use anyhow::ensure;
 use anyhow::{Context, Result};
 
 /// CPU time of a process, a thread at a time where the system tells it.
@@ -30,6 +32,7 @@ pub(crate) fn cpu(pid: u32) -> Result<Cpu> {
         let first = text.split_whitespace().next().context("schedstat is empty")?;
         nanos.insert(thread, first.parse().context("schedstat holds no number")?);
     }
+    ensure!(!nanos.is_empty(), "this kernel does not tell the CPU time of threads (schedstat)");
     Ok(Cpu { nanos })
 }
 

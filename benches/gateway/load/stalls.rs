@@ -38,31 +38,40 @@ pub(crate) struct Stalled {
     pub(crate) whole: Vec<f64>,
     /// From the writing of a frame to its reading, for the paced stream.
     pub(crate) delay: Vec<f64>,
+    /// The first thing that was lost or changed, which ends the work.
+    pub(crate) wrong: Option<String>,
 }
 
 impl Stalls {
     pub(crate) async fn run(&self, plan: &Plan) -> Result<Stalled> {
         let mut sender = net::connect(plan.target).await?;
         let mut stalled = Stalled::default();
+        stalled.wrong = self.read_all(plan, &mut sender, &mut stalled).await.err().map(|error| format!("{error:#}"));
+        Ok(stalled)
+    }
+
+    async fn read_all(&self, plan: &Plan, sender: &mut Sender, stalled: &mut Stalled) -> Result<()> {
         for seed in 0..self.bursts {
             let script = Script { seed, frames: BURST, interval: Duration::ZERO, per_beat: 1 };
             let began = clock::now();
-            let stream = read(&mut sender, plan, script).await?;
+            let stream = read(sender, plan, script).await?;
             stalled.first.push(micros(stream.first - began));
             stalled.whole.push(micros(clock::now() - began));
         }
         let paced = Script { seed: self.bursts, frames: self.pairs * 2, interval: BEAT, per_beat: 2 };
-        stalled.delay = read(&mut sender, plan, paced).await?.delays;
-        Ok(stalled)
+        stalled.delay = read(sender, plan, paced).await?.delays;
+        Ok(())
     }
 }
+
+type Sender = SendRequest<Full<Bytes>>;
 
 struct Stream {
     first: u64,
     delays: Vec<f64>,
 }
 
-async fn read(sender: &mut SendRequest<Full<Bytes>>, plan: &Plan, script: Script) -> Result<Stream> {
+async fn read(sender: &mut Sender, plan: &Plan, script: Script) -> Result<Stream> {
     sender.ready().await?;
     let request = request::post(&plan.target.to_string(), 0, script.request())?;
     let response = sender.send_request(request).await?;
