@@ -126,6 +126,13 @@ pub enum EventKind {
         /// Whether the model's earlier reasoning is lost by it.
         thinking: ThinkingLoss,
     },
+    /// A conversation's request went back to its account after one that went elsewhere.
+    Returned {
+        /// The account that served meanwhile.
+        from: EntryId,
+        /// Whether the model's earlier reasoning is lost by it.
+        thinking: ThinkingLoss,
+    },
     /// A request was sent to another account or upstream after an attempt came to nothing.
     FailedOver {
         /// The account that did not serve.

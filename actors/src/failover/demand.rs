@@ -33,6 +33,42 @@ pub struct Demand {
     pub last: Option<LastAnswer>,
     /// Which step of the request this is.
     pub step: Step,
+    /// Whether the model's reasoning is bound to the account that made it: then a move, a detour and the return are
+    /// announced as a loss.
+    pub binds_thinking: BindsThinking,
+    /// What this request has already used up, in all upstreams.
+    pub spent: Spent,
+}
+
+/// Whether a model's reasoning is bound to the account that made it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BindsThinking {
+    /// Another account drops it.
+    Yes,
+    /// Any account reads it.
+    #[default]
+    No,
+}
+
+/// What one request may use once, and whether it has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// A breather that it waited out.
+    pub breather: Once,
+    /// A held account that it probed ([`Gate::Probe`]).
+    pub probe: Once,
+    /// How often it already went on after a 429 that stated nothing. One such hop is allowed.
+    pub unstated_hops: u8,
+}
+
+/// Whether something that may be used once was used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Once {
+    /// Not yet.
+    #[default]
+    Unused,
+    /// It was.
+    Used,
 }
 
 /// Which way a demand comes.
@@ -67,7 +103,7 @@ pub struct LastAnswer {
 }
 
 /// What admission answers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
     /// Go ahead.
     Granted(Grant),
@@ -176,8 +212,12 @@ pub enum Why {
     },
     /// This request already tried it.
     Tried,
+    /// The provider asked for a short wait until then; only conversations bound to it wait.
+    Breather(Deadline),
     /// Its local allowance is used up and its queue is full.
     Busy,
+    /// Passed over: this request made its one hop after a 429 that stated no wait.
+    HopLimit,
     /// The provider's retry budget is spent.
     RetryBudget,
 }

@@ -1,0 +1,330 @@
+//! The admission machine: turns demands into leases.
+//!
+//! It is told of rosters, standings and the phases of leases; it answers demands and returns effects. What it keeps is
+//! small and can be lost: allowances start cold again, conversations come back from their records, leases stand in the
+//! book. `now` is always an argument.
+
+mod grant;
+mod settle;
+mod waiting;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::allowance::RampRule;
+use super::book::{LeaseBook, Tally};
+use super::conversations::Conversations;
+use super::conversations::record::{ConversationRecord, Names};
+use super::demand::{Decision, Demand, Exhausted, LastAnswer, Remedy, Step, Ticket};
+use super::exhausted::{Barrier, exhausted};
+use super::fault::{Rule, broken};
+use super::plan::{Choice, Field, Pick, Pool};
+use super::provisional::{belief, is_refusal};
+use super::rank::{Band, group};
+use super::retry_budget::RetryBudget;
+use super::view::{Listed, View};
+use crate::clock::{Deadline, Timestamp};
+use crate::event::{EventKind, Severity};
+use crate::id::{AccountId, ConversationKey, EntryId, IdentityKey, UpstreamId};
+use crate::outcome::{CallKind, Outcome};
+use crate::roster::{Affinity, PoolSettings, Roster, RotationSettings, Strategy};
+use crate::standing::Standing;
+
+/// What the shell does for the machine.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Answers an asker that was queued.
+    Admit(Ticket, Decision),
+    /// Reports what happened to a conversation.
+    Emit {
+        /// What.
+        kind: EventKind,
+        /// The account that serves now.
+        account: EntryId,
+        /// How much it matters.
+        severity: Severity,
+    },
+    /// Keeps a conversation.
+    Remember(ConversationRecord),
+    /// Drops a conversation that was kept.
+    Forget(ConversationKey),
+}
+
+/// The machine.
+#[derive(Debug)]
+pub struct Admission {
+    pub(super) book: Arc<LeaseBook>,
+    epoch: u64,
+    pub(super) settings: PoolSettings,
+    rotation: RotationSettings,
+    pub(super) pools: BTreeMap<UpstreamId, Pool>,
+    pub(super) views: Vec<Option<View>>,
+    accounts: HashMap<IdentityKey, AccountId>,
+    pub(super) conversations: Conversations,
+    budgets: HashMap<Arc<str>, RetryBudget>,
+    waiting: BTreeSet<AccountId>,
+    tickets: u64,
+    grants: u64,
+    tallies: Vec<Tally>,
+}
+
+impl Admission {
+    /// A machine over this roster and the leases that are in flight already.
+    #[must_use]
+    pub fn new(roster: &Roster, book: Arc<LeaseBook>, now: Timestamp) -> Self {
+        let epoch = book.begin_epoch();
+        let mut machine = Self {
+            book,
+            epoch,
+            settings: PoolSettings::default(),
+            rotation: RotationSettings::default(),
+            pools: BTreeMap::new(),
+            views: Vec::new(),
+            accounts: HashMap::new(),
+            conversations: Conversations::default(),
+            budgets: HashMap::new(),
+            waiting: BTreeSet::new(),
+            tickets: 0,
+            grants: 0,
+            tallies: Vec::new(),
+        };
+        // Nothing waits yet, so a first roster has no effect but itself.
+        let _ = machine.reload(roster, now);
+        machine
+    }
+
+    /// Takes in conversations that were kept.
+    pub fn restore(&mut self, records: Vec<ConversationRecord>, now: Timestamp) {
+        let mut conversations = std::mem::take(&mut self.conversations);
+        conversations.restore_all(records, self, now);
+        self.conversations = conversations;
+    }
+
+    /// Takes in a new roster: what is known of an account, its leases and its conversations survive.
+    pub fn reload(&mut self, roster: &Roster, now: Timestamp) -> Vec<Effect> {
+        self.settings = roster.pool;
+        self.rotation = roster.rotation;
+        self.views.iter_mut().flatten().for_each(|view| view.listed = Listed::No);
+        for (id, spec) in &roster.accounts {
+            let view = self.view_slot(*id);
+            match view {
+                Some(view) => view.configure(spec.clone()),
+                None => *view = Some(View::new(spec.clone())),
+            }
+            self.accounts.insert(spec.identity.clone(), *id);
+        }
+        let pool = |spec: &crate::roster::UpstreamSpec| {
+            let group_of = |id: AccountId| roster.accounts.get(&id).map_or(0, |account| group(spec.strategy, account));
+            (spec.id, Pool::new(spec.clone(), group_of))
+        };
+        self.pools = roster.upstreams.iter().map(pool).collect();
+        let mut effects = Vec::new();
+        for account in self.waiting.clone() {
+            self.plan_anew(account, now, &mut effects);
+        }
+        effects
+    }
+
+    /// Takes in what an account says of its health.
+    pub fn learn(&mut self, standing: Standing, now: Timestamp) -> Vec<Effect> {
+        let rule = self.ramp_rule();
+        let account = standing.account;
+        let Some(view) = self.view_mut(account) else { return Vec::new() };
+        if view.standing.as_ref().is_some_and(|known| known.seq >= standing.seq) {
+            return Vec::new();
+        }
+        let troubled = view.take(standing, rule, now);
+        let mut effects = Vec::new();
+        if troubled {
+            self.plan_anew(account, now, &mut effects);
+        }
+        self.pump(account, now, &mut effects);
+        effects
+    }
+
+    /// Answers a demand.
+    pub fn lease(&mut self, demand: &Demand, now: Timestamp) -> (Decision, Vec<Effect>) {
+        let mut effects = self.settle(now);
+        if let Some(last) = &demand.last {
+            self.hear(last, now, &mut effects);
+        }
+        self.count_request(demand, now);
+        let decision = self.decide(demand, now, None);
+        (decision, effects)
+    }
+
+    /// Does what time alone brings about.
+    pub fn tick(&mut self, now: Timestamp) -> Vec<Effect> {
+        let mut effects = self.settle(now);
+        self.pump_all(now, &mut effects);
+        effects.extend(self.forget_old(now));
+        self.views.iter_mut().flatten().for_each(|view| view.forget_old_bindings(now));
+        effects
+    }
+
+    /// When [`Self::tick`] has something to do that nothing else brings about.
+    #[must_use]
+    pub fn next_deadline(&self, now: Timestamp) -> Option<Deadline> {
+        let heads = self.waiting.iter().filter_map(|id| self.view(*id)?.queue.paced_at(now));
+        heads.reduce(|one, other| one.sooner(other, now))
+    }
+
+    pub(super) fn view(&self, account: AccountId) -> Option<&View> {
+        self.views.get(account.0 as usize).and_then(Option::as_ref)
+    }
+
+    fn view_mut(&mut self, account: AccountId) -> Option<&mut View> {
+        self.views.get_mut(account.0 as usize).and_then(Option::as_mut)
+    }
+
+    fn view_slot(&mut self, account: AccountId) -> &mut Option<View> {
+        let at = account.0 as usize;
+        if self.views.len() <= at {
+            self.views.resize_with(at + 1, || None);
+        }
+        &mut self.views[at]
+    }
+
+    fn ramp_rule(&self) -> RampRule {
+        RampRule::of(&self.settings, &self.rotation)
+    }
+
+    /// The last answer counts at once, before the account itself has said what it makes of it.
+    fn hear(&mut self, last: &LastAnswer, now: Timestamp, effects: &mut Vec<Effect>) {
+        let rule = self.ramp_rule();
+        let cooldown = self.rotation.cooldown;
+        let Some(view) = self.view_mut(last.account) else { return };
+        let known = view.standing.as_ref();
+        let generation = known.map_or(last.answered.generation, |s| s.generation);
+        if last.answered.generation < generation || broken(Rule::LastAnswerCountsAtOnce) {
+            return;
+        }
+        if known.is_none_or(|s| s.applied < last.evidence)
+            && let Some(belief) = belief(&last.answered, cooldown, now)
+        {
+            view.provisional.add(last.evidence, belief);
+        }
+        if view.heard >= last.evidence || last.answered.call == CallKind::Side || !is_refusal(&last.answered.outcome) {
+            return;
+        }
+        view.heard = last.evidence;
+        view.refused(last.answered.sent_at, rule, now);
+        self.plan_anew(last.account, now, effects);
+    }
+
+    fn count_request(&mut self, demand: &Demand, now: Timestamp) {
+        if demand.step == Step::First
+            && demand.call == CallKind::Inference
+            && let Some(pool) = self.pools.get(&demand.upstream)
+        {
+            let provider = Arc::clone(&pool.spec.provider);
+            self.budgets.entry(provider).or_default().count_request(now);
+        }
+    }
+
+    /// Plans one demand. A waiter that is planned anew keeps its ticket and its time.
+    fn decide(&mut self, demand: &Demand, now: Timestamp, waiter: Option<(Ticket, Timestamp)>) -> Decision {
+        let mut tallies = std::mem::take(&mut self.tallies);
+        self.book.copy_tallies(&mut tallies);
+        let planned = self.plan(demand, &tallies, now);
+        self.tallies = tallies;
+        match planned {
+            Planned::Grant(pick) => Decision::Granted(self.grant(demand, pick, now)),
+            Planned::Queue(account) => Decision::Queued(self.enqueue(account, demand, now, waiter)),
+            Planned::Answer(decision) => decision,
+        }
+    }
+
+    fn plan(&self, demand: &Demand, tallies: &[Tally], now: Timestamp) -> Planned {
+        let Some(field) = self.field(demand, tallies, now) else {
+            let nothing = Exhausted { reasons: Vec::new(), remedy: Remedy::Person };
+            return Planned::Answer(Decision::Exhausted(nothing));
+        };
+        let none = |barrier| Planned::Answer(Decision::Exhausted(exhausted(&field, barrier)));
+        if made_its_hop(demand) {
+            return none(Barrier::HopLimit);
+        }
+        let choice = field.choose();
+        match choice {
+            Choice::Grant(pick) if !self.can_afford(&field, Some(pick)) => none(Barrier::RetryBudget),
+            Choice::Queue(_) if !self.can_afford(&field, None) => none(Barrier::RetryBudget),
+            Choice::Grant(pick) => Planned::Grant(pick),
+            Choice::Queue(account) => Planned::Queue(account),
+            Choice::Wait(wait) => Planned::Answer(Decision::NotBefore(wait)),
+            Choice::Full | Choice::Empty => none(Barrier::Busy),
+        }
+    }
+
+    /// What a plan for this demand is made from; none if there is no such upstream.
+    pub(super) fn field<'a>(&'a self, demand: &'a Demand, tallies: &'a [Tally], now: Timestamp) -> Option<Field<'a>> {
+        let pool = self.pools.get(&demand.upstream)?;
+        let conversation = self.bound_by(demand, pool);
+        let home = conversation.and_then(|key| self.conversations.home(key, demand.upstream, demand.scope));
+        let parent = demand.parent.filter(|_| home.is_none() && conversation.is_some());
+        let parent = parent.and_then(|key| self.conversations.home(key, demand.upstream, demand.scope));
+        Some(Field {
+            demand,
+            pool,
+            views: &self.views,
+            tallies,
+            settings: &self.settings,
+            ramp: self.ramp_rule(),
+            conversation,
+            home,
+            parent: parent.map(|home| home.account()),
+            now,
+        })
+    }
+
+    /// The conversation whose bindings count for this demand.
+    fn bound_by(&self, demand: &Demand, pool: &Pool) -> Option<ConversationKey> {
+        let binds = self.rotation.affinity == Affinity::Bind && pool.spec.strategy != Strategy::Failover;
+        demand.conversation.filter(|_| binds)
+    }
+
+    /// Whether the provider's retry budget bears this attempt.
+    fn can_afford(&self, field: &Field<'_>, pick: Option<Pick>) -> bool {
+        if !draws(field.demand, pick) || broken(Rule::RetryBudgetBounds) {
+            return true;
+        }
+        self.budgets.get(&field.pool.spec.provider).is_none_or(|budget| budget.allows(field.now))
+    }
+}
+
+enum Planned {
+    Grant(Pick),
+    Queue(AccountId),
+    Answer(Decision),
+}
+
+/// Whether an attempt takes from the retry budget: all but the first, the first move to a usable account, and the same
+/// account once more.
+fn draws(demand: &Demand, pick: Option<Pick>) -> bool {
+    let moves_freely = demand.tried.len() <= 1 && pick.is_none_or(|p| p.band == Band::Usable);
+    demand.call == CallKind::Inference && demand.step == Step::Next && !moves_freely
+}
+
+/// Whether the last answer was a 429 that stated nothing, and the one hop after such was made already.
+fn made_its_hop(demand: &Demand) -> bool {
+    let unstated = |outcome: &Outcome| matches!(outcome, Outcome::Throttled { wait: None });
+    let last = demand.last.as_ref().is_some_and(|l| unstated(&l.answered.outcome));
+    last && demand.spent.unstated_hops > 0 && demand.step == Step::Next && !broken(Rule::OneHopUnstated)
+}
+
+impl Names for Admission {
+    fn upstream_name(&self, id: UpstreamId) -> Option<Arc<str>> {
+        self.pools.get(&id).map(|pool| Arc::clone(&pool.spec.name))
+    }
+
+    fn upstream_id(&self, name: &str) -> Option<UpstreamId> {
+        self.pools.values().find(|pool| &*pool.spec.name == name).map(|pool| pool.spec.id)
+    }
+
+    fn identity(&self, id: AccountId) -> Option<IdentityKey> {
+        self.view(id).map(|view| view.spec.identity.clone())
+    }
+
+    fn account(&self, identity: &IdentityKey) -> Option<AccountId> {
+        self.accounts.get(identity).copied()
+    }
+}

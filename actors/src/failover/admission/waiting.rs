@@ -1,0 +1,133 @@
+//! Waiting: askers that the last candidate paces, and who is planned anew when it refuses.
+
+use super::{Admission, Effect};
+use crate::clock::Timestamp;
+use crate::failover::demand::{Decision, Demand, Gate, Ticket};
+use crate::failover::plan::Pick;
+use crate::failover::queue::Waiter;
+use crate::failover::view::Condition;
+use crate::id::AccountId;
+
+/// What becomes of the first in a queue.
+enum Turn {
+    Admit(Pick),
+    /// Its patience is over: whatever the allowance says.
+    Pace(Pick),
+    /// The account serves it no more.
+    PlanAnew,
+    Wait,
+}
+
+impl Admission {
+    /// An asker has gone: it waits no more.
+    pub fn cancel(&mut self, ticket: Ticket) {
+        self.views.iter_mut().flatten().for_each(|view| view.queue.cancel(ticket));
+        self.note_empty_queues();
+    }
+
+    pub(super) fn enqueue(
+        &mut self,
+        account: AccountId,
+        demand: &Demand,
+        now: Timestamp,
+        waiter: Option<(Ticket, Timestamp)>,
+    ) -> Ticket {
+        let (ticket, since) = waiter.unwrap_or_else(|| (self.next_ticket(), now));
+        if let Some(view) = self.view_mut(account) {
+            view.queue.push(Waiter { ticket, demand: demand.clone(), since });
+            self.waiting.insert(account);
+        }
+        ticket
+    }
+
+    pub(super) fn pump_all(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        for account in self.waiting.clone() {
+            self.pump(account, now, effects);
+        }
+    }
+
+    /// Admits those in an account's queue whose turn it is.
+    pub(super) fn pump(&mut self, account: AccountId, now: Timestamp, effects: &mut Vec<Effect>) {
+        while let Some(turn) = self.turn(account, now) {
+            let pick = match turn {
+                Turn::Wait => break,
+                Turn::PlanAnew => None,
+                Turn::Admit(pick) => Some(pick),
+                Turn::Pace(pick) => {
+                    self.note_paced(account, now);
+                    Some(pick)
+                }
+            };
+            let Some(waiter) = self.view_mut(account).and_then(|view| view.queue.pop()) else { break };
+            match pick {
+                Some(pick) => self.admit(&waiter, pick, now, effects),
+                None => self.plan_waiter(&waiter, now, effects),
+            }
+        }
+        self.note_empty_queues();
+    }
+
+    /// Everyone who waits for this account is planned anew.
+    pub(super) fn plan_anew(&mut self, account: AccountId, now: Timestamp, effects: &mut Vec<Effect>) {
+        let Some(view) = self.view_mut(account) else { return };
+        for waiter in view.queue.flush() {
+            self.plan_waiter(&waiter, now, effects);
+        }
+        self.note_empty_queues();
+    }
+
+    fn plan_waiter(&mut self, waiter: &Waiter, now: Timestamp, effects: &mut Vec<Effect>) {
+        let decision = self.decide(&waiter.demand, now, Some((waiter.ticket, waiter.since)));
+        match decision {
+            Decision::Queued(_) => {}
+            Decision::Granted(_) | Decision::NotBefore(_) | Decision::Exhausted(_) => {
+                effects.push(Effect::Admit(waiter.ticket, decision));
+            }
+        }
+    }
+
+    fn admit(&mut self, waiter: &Waiter, pick: Pick, now: Timestamp, effects: &mut Vec<Effect>) {
+        let mut tallies = std::mem::take(&mut self.tallies);
+        self.book.copy_tallies(&mut tallies);
+        self.tallies = tallies;
+        let grant = self.grant(&waiter.demand, pick, now);
+        effects.push(Effect::Admit(waiter.ticket, Decision::Granted(grant)));
+    }
+
+    fn turn(&self, account: AccountId, now: Timestamp) -> Option<Turn> {
+        let view = self.view(account)?;
+        let head = view.queue.head()?;
+        let mut tallies = Vec::new();
+        self.book.copy_tallies(&mut tallies);
+        let field = self.field(&head.demand, &tallies, now);
+        let look = field.as_ref().filter(|f| f.pool.has(account)).and_then(|f| f.look(account));
+        let (Some(field), Some(look)) = (field.as_ref(), look) else { return Some(Turn::PlanAnew) };
+        let Condition::Open(band) = look.condition else { return Some(Turn::PlanAnew) };
+        let gate = if view.on_trial() { Gate::Trial } else { Gate::Open };
+        let pick = Pick { account, gate, band };
+        if field.has_room(&look) {
+            return Some(Turn::Admit(pick));
+        }
+        let paced = view.queue.paced_at(now).is_some_and(|at| at.is_due(now));
+        Some(if paced { Turn::Pace(pick) } else { Turn::Wait })
+    }
+
+    fn note_paced(&mut self, account: AccountId, now: Timestamp) {
+        if let Some(view) = self.view_mut(account) {
+            view.queue.note_paced(now);
+        }
+    }
+
+    fn note_empty_queues(&mut self) {
+        let views = &self.views;
+        let waits = |id: &AccountId| {
+            views.get(id.0 as usize).and_then(Option::as_ref).is_some_and(|view| !view.queue.is_empty())
+        };
+        self.waiting.retain(waits);
+    }
+
+    fn next_ticket(&mut self) -> Ticket {
+        self.tickets += 1;
+        Ticket(self.tickets)
+    }
+}

@@ -1,0 +1,365 @@
+//! The book of leases in flight.
+//!
+//! It is owned outside the admission machine, so that a machine that died and was started again finds every lease as it
+//! was. A [`LeaseGuard`] is held by whoever spends the lease; dropped anywhere, it writes the end into the book and wakes
+//! the machine, which then reads what happened. Only short sections are locked, and nothing is called while they are.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::demand::{BindsThinking, Gate, Phase};
+use super::fault::{Rule, broken};
+use crate::clock::Timestamp;
+use crate::event::MoveReason;
+use crate::id::{AccountId, ConversationKey, LeaseId, ModelScope, Principal, UpstreamId};
+use crate::outcome::CallKind;
+
+/// One lease in flight.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LeaseRecord {
+    /// Its number.
+    pub lease: LeaseId,
+    /// Which life of the admission machine granted it.
+    pub epoch: u64,
+    /// The account it spends.
+    pub account: AccountId,
+    /// Where.
+    pub upstream: UpstreamId,
+    /// For which models.
+    pub scope: ModelScope,
+    /// For whom.
+    pub principal: Arc<Principal>,
+    /// For which conversation.
+    pub conversation: Option<ConversationKey>,
+    /// Inference, or beside it.
+    pub call: CallKind,
+    /// What it goes through.
+    pub gate: Gate,
+    /// How far it has come.
+    pub phase: Phase,
+    /// Whether a good first event came.
+    pub good: Good,
+    /// When it was granted.
+    pub granted_at: Timestamp,
+    /// What it means for its conversation.
+    pub footing: Footing,
+    /// Whether the model's reasoning is bound to its account.
+    pub binds_thinking: BindsThinking,
+    /// Whether it took from the retry budget.
+    pub drew: Drew,
+    /// Whether it holds a slot of its account's allowance.
+    pub slot: Slot,
+}
+
+/// Whether an attempt was answered well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Good {
+    /// 2xx with a good first event.
+    Yes,
+    /// Not so far.
+    NotYet,
+}
+
+/// What a lease means for its conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Footing {
+    /// It has none, or none that is bound.
+    Free,
+    /// It goes to the account that the conversation is bound to, or is being bound to.
+    Home,
+    /// It moves the conversation.
+    Move {
+        /// From here.
+        from: AccountId,
+        /// Why.
+        why: MoveReason,
+    },
+    /// It goes elsewhere this once.
+    Detour {
+        /// From here.
+        from: AccountId,
+        /// The trouble of that account that it avoids.
+        episode: u64,
+    },
+    /// It goes back after a detour.
+    Return {
+        /// The account that served meanwhile.
+        from: AccountId,
+    },
+}
+
+/// Whether a lease took from the retry budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drew {
+    /// It did.
+    Yes,
+    /// It was free.
+    No,
+}
+
+/// Whether a lease holds a slot of its account's allowance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slot {
+    /// It does.
+    Held,
+    /// It is outside allowances, or was answered well.
+    Freed,
+}
+
+/// How an answer comes: decides when the allowance's slot is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// As a stream: the slot is free with the first good event.
+    Stream,
+    /// At once: the slot is free when the body is over.
+    Whole,
+}
+
+/// What an account has in flight.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Inference attempts, whatever their phase.
+    pub in_flight: u32,
+    /// Those of them that were not sent yet.
+    pub unsent: u32,
+    /// Slots of the allowance that are held.
+    pub slots: u32,
+    /// Probes that were not answered yet.
+    pub probes: u32,
+    /// Calls beside inference.
+    pub side: u32,
+}
+
+impl Tally {
+    /// Whether nothing is in flight.
+    #[must_use]
+    pub fn is_idle(self) -> bool {
+        self == Self::default()
+    }
+}
+
+/// One thing that happened to a lease, for the machine to settle.
+#[derive(Clone, Debug)]
+pub(super) struct Report {
+    pub(super) step: ReportStep,
+    pub(super) record: LeaseRecord,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReportStep {
+    Sent,
+    Answered,
+    Ended,
+}
+
+/// The leases in flight, shared by the machine and every guard.
+pub struct LeaseBook {
+    pages: Mutex<Pages>,
+    wake: Box<dyn Fn() + Send + Sync>,
+}
+
+#[derive(Default)]
+struct Pages {
+    epoch: u64,
+    last: u64,
+    leases: HashMap<LeaseId, LeaseRecord>,
+    tallies: Vec<Tally>,
+    reports: Vec<Report>,
+}
+
+impl std::fmt::Debug for LeaseBook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LeaseBook").field("leases", &self.pages().leases.len()).finish_non_exhaustive()
+    }
+}
+
+impl LeaseBook {
+    /// An empty book. `wake` is called, outside any lock, whenever there is something to settle; it must not block.
+    #[must_use]
+    pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self { pages: Mutex::default(), wake: Box::new(wake) })
+    }
+
+    /// The guard of a lease that was just granted. Exactly one is to be made for each.
+    #[must_use]
+    pub fn guard(self: &Arc<Self>, lease: LeaseId) -> LeaseGuard {
+        LeaseGuard { book: Arc::clone(self), lease }
+    }
+
+    /// What an account has in flight.
+    #[must_use]
+    pub fn tally(&self, account: AccountId) -> Tally {
+        self.pages().tally(account)
+    }
+
+    /// All leases in flight, in no order.
+    #[must_use]
+    pub fn leases(&self) -> Vec<LeaseRecord> {
+        self.pages().leases.values().cloned().collect()
+    }
+
+    /// How many leases are in flight.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.pages().leases.len()
+    }
+
+    /// Whether nothing is in flight.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(super) fn begin_epoch(&self) -> u64 {
+        let mut pages = self.pages();
+        pages.epoch += 1;
+        pages.epoch
+    }
+
+    pub(super) fn copy_tallies(&self, into: &mut Vec<Tally>) {
+        into.clone_from(&self.pages().tallies);
+    }
+
+    pub(super) fn open(&self, mut record: LeaseRecord) -> LeaseId {
+        let mut pages = self.pages();
+        pages.last += 1;
+        record.lease = LeaseId(pages.last);
+        pages.count_in(&record);
+        let lease = record.lease;
+        pages.leases.insert(lease, record);
+        lease
+    }
+
+    pub(super) fn take_reports(&self) -> Vec<Report> {
+        std::mem::take(&mut self.pages().reports)
+    }
+
+    fn pages(&self) -> MutexGuard<'_, Pages> {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn advance(&self, lease: LeaseId, step: ReportStep, flow: Flow) {
+        if self.pages().advance(lease, step, flow) {
+            (self.wake)();
+        }
+    }
+
+    fn close(&self, lease: LeaseId) {
+        if self.pages().close(lease) {
+            (self.wake)();
+        }
+    }
+}
+
+impl Pages {
+    fn tally(&self, account: AccountId) -> Tally {
+        self.tallies.get(account.0 as usize).copied().unwrap_or_default()
+    }
+
+    fn tally_mut(&mut self, account: AccountId) -> &mut Tally {
+        let at = account.0 as usize;
+        if self.tallies.len() <= at {
+            self.tallies.resize(at + 1, Tally::default());
+        }
+        &mut self.tallies[at]
+    }
+
+    fn count_in(&mut self, record: &LeaseRecord) {
+        let tally = self.tally_mut(record.account);
+        match record.call {
+            CallKind::Side => tally.side += 1,
+            CallKind::Inference => {
+                tally.in_flight += 1;
+                tally.unsent += 1;
+                tally.slots += u32::from(record.slot == Slot::Held);
+                tally.probes += u32::from(record.gate == Gate::Probe);
+            }
+        }
+    }
+
+    fn advance(&mut self, lease: LeaseId, step: ReportStep, flow: Flow) -> bool {
+        let Some(record) = self.leases.get_mut(&lease) else { return false };
+        let before = record.clone();
+        match step {
+            ReportStep::Sent if record.phase == Phase::Unsent => record.phase = Phase::Sent,
+            ReportStep::Answered if record.good == Good::NotYet => {
+                record.phase = Phase::Answered;
+                record.good = Good::Yes;
+                record.slot = if flow == Flow::Stream { Slot::Freed } else { record.slot };
+            }
+            ReportStep::Sent | ReportStep::Answered | ReportStep::Ended => return false,
+        }
+        let after = record.clone();
+        self.recount(&before, &after);
+        self.reports.push(Report { step, record: after });
+        true
+    }
+
+    fn recount(&mut self, before: &LeaseRecord, after: &LeaseRecord) {
+        if before.call == CallKind::Side {
+            return;
+        }
+        let tally = self.tally_mut(before.account);
+        tally.unsent -= u32::from(before.phase == Phase::Unsent && after.phase != Phase::Unsent);
+        tally.slots -= u32::from(before.slot == Slot::Held && after.slot == Slot::Freed);
+        let probe_over = before.gate == Gate::Probe && before.good == Good::NotYet && after.good == Good::Yes;
+        tally.probes -= u32::from(probe_over);
+    }
+
+    fn close(&mut self, lease: LeaseId) -> bool {
+        let Some(record) = self.leases.remove(&lease) else { return false };
+        if !broken(Rule::EndedIsReturned) || record.phase == Phase::Unsent {
+            self.count_out(&record);
+        }
+        self.reports.push(Report { step: ReportStep::Ended, record });
+        true
+    }
+
+    fn count_out(&mut self, record: &LeaseRecord) {
+        let tally = self.tally_mut(record.account);
+        match record.call {
+            CallKind::Side => tally.side -= 1,
+            CallKind::Inference => {
+                tally.in_flight -= 1;
+                tally.unsent -= u32::from(record.phase == Phase::Unsent);
+                tally.slots -= u32::from(record.slot == Slot::Held);
+                tally.probes -= u32::from(record.gate == Gate::Probe && record.good == Good::NotYet);
+            }
+        }
+    }
+}
+
+/// A lease in someone's hands. Dropped, it is returned; unsent, it leaves no trace.
+#[derive(Debug)]
+pub struct LeaseGuard {
+    book: Arc<LeaseBook>,
+    lease: LeaseId,
+}
+
+impl LeaseGuard {
+    /// Its number.
+    #[must_use]
+    pub fn lease(&self) -> LeaseId {
+        self.lease
+    }
+
+    /// The attempt was sent.
+    pub fn sent(&self) {
+        self.book.advance(self.lease, ReportStep::Sent, Flow::Whole);
+    }
+
+    /// The attempt was answered 2xx with a good first event.
+    pub fn answered(&self, flow: Flow) {
+        self.sent();
+        self.book.advance(self.lease, ReportStep::Answered, flow);
+    }
+
+    /// The body is over, or the attempt came to nothing. The same as dropping it.
+    pub fn ended(self) {}
+}
+
+impl Drop for LeaseGuard {
+    fn drop(&mut self) {
+        self.book.close(self.lease);
+    }
+}

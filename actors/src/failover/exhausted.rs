@@ -1,0 +1,143 @@
+//! Why nothing can serve, account by account, and what would help.
+
+use super::demand::{CapsOnly, Exhausted, Reason, Remedy, Why};
+use super::plan::{Field, soonest};
+use super::view::{Condition, Removal};
+use crate::clock::{Deadline, Timestamp};
+use crate::outcome::Cause;
+use crate::standing::Stated;
+
+/// How long a request is told to stay away when every place is taken.
+const BUSY: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// What stands in the way of candidates that could serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Barrier {
+    RetryBudget,
+    HopLimit,
+    Busy,
+}
+
+/// The verdict over an upstream in which nothing can be granted.
+pub(super) fn exhausted(field: &Field<'_>, barrier: Barrier) -> Exhausted {
+    let looks = field.pool.spec.accounts.iter().filter_map(|id| field.look(*id));
+    let reasons: Vec<Reason> = looks
+        .map(|look| Reason {
+            account: look.account,
+            entry: look.view.spec.entry.clone(),
+            why: why(look.condition, field.has_tried(look.account), barrier),
+        })
+        .collect();
+    let remedy = remedy(&reasons, barrier, field.now);
+    Exhausted { reasons, remedy }
+}
+
+fn why(condition: Condition, tried: bool, barrier: Barrier) -> Why {
+    match condition {
+        Condition::Removed(removal) => Removal::why(removal),
+        Condition::Held(hold) => Why::Held { cause: hold.cause, until: hold.until, stated: hold.stated },
+        Condition::Breather(at) => Why::Breather(at),
+        Condition::Open(_) if tried => Why::Tried,
+        Condition::Open(_) => match barrier {
+            Barrier::RetryBudget => Why::RetryBudget,
+            Barrier::HopLimit => Why::HopLimit,
+            Barrier::Busy => Why::Busy,
+        },
+    }
+}
+
+fn remedy(reasons: &[Reason], barrier: Barrier, now: Timestamp) -> Remedy {
+    let has = |wanted: fn(&Why) -> bool| reasons.iter().any(|r| wanted(&r.why));
+    if has(|w| matches!(w, Why::RetryBudget | Why::HopLimit)) {
+        return Remedy::Spent;
+    }
+    if barrier == Barrier::Busy && has(|w| matches!(w, Why::Busy)) {
+        return Remedy::BackOff { until: Deadline::after(now, BUSY) };
+    }
+    if has(|w| matches!(w, Why::Tried)) {
+        return Remedy::Spent;
+    }
+    waiting(reasons, now)
+}
+
+/// What the soonest return calls for; without any, a person.
+fn waiting(reasons: &[Reason], now: Timestamp) -> Remedy {
+    let returns = || reasons.iter().filter_map(|r| Return::of(&r.why));
+    let caps_only = caps_only(reasons);
+    let soonest_of = |kind: fn(&Return) -> bool| {
+        returns().filter(kind).map(|r| r.until).fold(None, |best, until| soonest(best, until, now))
+    };
+    let quota = soonest_of(|r| r.kind == ReturnKind::Quota);
+    let error = soonest_of(|r| r.kind == ReturnKind::Error);
+    if !returns().any(|r| r.kind == ReturnKind::Quota) {
+        return error.map_or(Remedy::Person, |until| Remedy::BackOff { until });
+    }
+    if let Some(until) = error
+        && quota.is_none_or(|at| until.as_wall(now) < at.as_wall(now))
+    {
+        return Remedy::BackOff { until };
+    }
+    let stated = returns().any(|r| r.until.is_some() && r.until == quota && r.stated == Stated::ByProvider);
+    let stated = if stated { Stated::ByProvider } else { Stated::Guessed };
+    Remedy::Wait { until: quota, stated, caps_only }
+}
+
+/// Whether caps alone leave nothing selectable: everything is out for good, and at least one of them by its cap.
+fn caps_only(reasons: &[Reason]) -> CapsOnly {
+    let selectable = |why: &Why| match why {
+        Why::Disabled | Why::Paused | Why::NeedsPerson(_) | Why::NeedsLogin | Why::Keychain | Why::Capped(_) => false,
+        Why::Held { cause, .. } => *cause != Cause::Budget,
+        Why::Breather(_) | Why::Tried | Why::Busy | Why::HopLimit | Why::RetryBudget => true,
+    };
+    let capped = reasons.iter().any(|r| matches!(r.why, Why::Capped(_)));
+    if capped && !reasons.iter().any(|r| selectable(&r.why)) { CapsOnly::Yes } else { CapsOnly::No }
+}
+
+/// When a candidate returns by itself.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Return {
+    kind: ReturnKind,
+    until: Option<Deadline>,
+    stated: Stated,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReturnKind {
+    /// A quota, throttle, cap or budget ends.
+    Quota,
+    /// An error back-off ends.
+    Error,
+}
+
+impl Return {
+    fn of(why: &Why) -> Option<Self> {
+        let quota = |until, stated| Some(Self { kind: ReturnKind::Quota, until, stated });
+        match why {
+            Why::Capped(until) => quota(*until, Stated::ByProvider),
+            Why::Breather(until) => quota(Some(*until), Stated::ByProvider),
+            Why::Held { cause, until, stated } => match return_kind(*cause) {
+                Some(kind) => Some(Self { kind, until: Some(*until), stated: *stated }),
+                None => None,
+            },
+            Why::Disabled
+            | Why::Paused
+            | Why::NeedsPerson(_)
+            | Why::NeedsLogin
+            | Why::Keychain
+            | Why::Tried
+            | Why::Busy
+            | Why::HopLimit
+            | Why::RetryBudget => None,
+        }
+    }
+}
+
+fn return_kind(cause: Cause) -> Option<ReturnKind> {
+    match cause {
+        Cause::Quota | Cause::Throttled | Cause::Balance | Cause::Budget => Some(ReturnKind::Quota),
+        Cause::Overloaded | Cause::ServerError | Cause::Network | Cause::Timeout | Cause::Blank => {
+            Some(ReturnKind::Error)
+        }
+        Cause::InvalidToken | Cause::OrgDisabled | Cause::Undecryptable | Cause::Unreadable | Cause::Empty => None,
+    }
+}

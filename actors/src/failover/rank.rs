@@ -1,0 +1,98 @@
+//! The order of candidates, packed into one integer each: the least goes first.
+
+use super::fault::{Rule, broken};
+use super::judgement::{Judgement, descending};
+use crate::id::{CredentialKind, Family};
+use crate::roster::{AccountSpec, Strategy};
+
+/// Where a candidate stands. Declared from best to worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Band {
+    /// No hold, not near its quota.
+    Usable,
+    /// Near its quota.
+    Near,
+    /// At or over the hard threshold, or a window refuses.
+    Over,
+    /// In a hold: only through its probe slot.
+    Holding,
+}
+
+/// Where inside its band a candidate stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Seat {
+    /// The conversation's own account goes first where none is usable.
+    Home,
+    /// In the common order.
+    Common,
+    /// Unverified or on trial: last.
+    Late,
+    /// Its credential is being renewed: after every other that can be granted.
+    Renewing,
+}
+
+/// A candidate's place; the least is granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key(u128);
+
+/// What decides between two candidates of one band.
+pub(super) struct Ordering<'a> {
+    pub(super) strategy: Strategy,
+    pub(super) spec: &'a AccountSpec,
+    pub(super) judgement: &'a Judgement,
+    pub(super) in_flight: u32,
+    pub(super) declared: usize,
+}
+
+impl Key {
+    pub(super) fn new(band: Band, seat: Seat, order: &Ordering<'_>) -> Self {
+        let rank = rank(band, seat);
+        let (first, second, flight) = order.fields();
+        let flight = u128::from(flight.min((1 << 19) - 1));
+        let declared = order.declared.min((1 << 24) - 1) as u128;
+        let head = rank << 2 | seat as u128;
+        Self(head << 123 | u128::from(first) << 91 | u128::from(second) << 43 | flight << 24 | declared)
+    }
+}
+
+/// Bands in order; those whose credential is being renewed after all that can be granted; held ones last. 3 bits.
+fn rank(band: Band, seat: Seat) -> u128 {
+    if broken(Rule::BandsAreOrdered) {
+        return 0;
+    }
+    match (band, seat) {
+        (Band::Holding, _) => 6,
+        (open, Seat::Renewing) => 3 + open as u128,
+        (open, Seat::Home | Seat::Common | Seat::Late) => open as u128,
+    }
+}
+
+impl Ordering<'_> {
+    fn fields(&self) -> (u32, u64, u32) {
+        match self.strategy {
+            Strategy::RoundRobin | Strategy::Priority => (self.spec.priority, self.judgement.tie, self.in_flight),
+            Strategy::LeastCost => (cost(self.spec), descending(self.judgement.remaining), self.in_flight),
+            Strategy::Failover => (self.spec.priority, 0, 0),
+        }
+    }
+}
+
+/// The group of a strategy's first choice that an account belongs to: the least group that is usable is chosen from.
+pub(super) fn group(strategy: Strategy, spec: &AccountSpec) -> u32 {
+    match strategy {
+        Strategy::RoundRobin => 0,
+        Strategy::Priority | Strategy::Failover => spec.priority,
+        Strategy::LeastCost => cost(spec),
+    }
+}
+
+/// What a kind of account costs: own machines, then subscriptions, then metered keys.
+fn cost(spec: &AccountSpec) -> u32 {
+    if spec.family == Family::Local {
+        return 0;
+    }
+    match spec.kind {
+        CredentialKind::Oauth | CredentialKind::SetupToken | CredentialKind::Keychain => 1,
+        CredentialKind::None | CredentialKind::ApiKey => 2,
+    }
+}
