@@ -6,6 +6,7 @@
 
 mod args;
 mod clock;
+mod lease;
 mod load;
 mod net;
 mod process;

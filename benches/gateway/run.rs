@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::args::Args;
+use crate::lease::{self, Asked};
 use crate::load::calls::{Called, Calls};
 use crate::load::stalls::{Stalled, Stalls};
 use crate::load::streams::{Streamed, Streams};
@@ -20,6 +21,9 @@ const OPEN_FILES: u64 = 10_000;
 
 /// The sizes of requests.
 const BODIES: [(&str, usize); 3] = [("600 B", 600), ("100 KB", 100_000), ("3 MB", 3_000_000)];
+
+/// How many accounts admission chooses from.
+const FLEETS: [u32; 3] = [10, 100, 1_000];
 
 /// Where a wait for a delayed acknowledgement shows, in microseconds above the direct way.
 const TIMER: std::ops::RangeInclusive<f64> = 35_000.0..=45_000.0;
@@ -36,14 +40,15 @@ struct Extent {
     window: Duration,
     ramp: Duration,
     stalls: Stalls,
+    leases: u32,
 }
 
 impl Extent {
     fn of(args: &Args) -> Result<Self> {
-        let (rounds, call, streams, window, ramp, stalls) = if args.quick {
-            (5, 200, 200, 800, 500, Stalls { bursts: 60, pairs: 8 })
+        let (rounds, call, streams, window, ramp, stalls, leases) = if args.quick {
+            (5, 200, 200, 800, 500, Stalls { bursts: 60, pairs: 8 }, 2_000)
         } else {
-            (7, 1_000, 1_000, 5_000, 4_000, Stalls { bursts: 1_000, pairs: 100 })
+            (7, 1_000, 1_000, 5_000, 4_000, Stalls { bursts: 1_000, pairs: 100 }, 50_000)
         };
         Ok(Self {
             rounds: args.rounds.unwrap_or(rounds),
@@ -52,6 +57,7 @@ impl Extent {
             window: Duration::from_millis(window),
             ramp: Duration::from_millis(ramp),
             stalls,
+            leases,
         })
     }
 }
@@ -77,7 +83,21 @@ fn measure(rig: &Rig, extent: Extent, report: &mut Report) -> Result<()> {
         calls(rig, extent, (name, bytes), report)?;
     }
     stalls(rig, extent, report)?;
-    streams(rig, extent, report)
+    streams(rig, extent, report)?;
+    leases(extent, report)
+}
+
+fn leases(extent: Extent, report: &mut Report) -> Result<()> {
+    progress("leases");
+    for accounts in FLEETS {
+        for asked in Asked::ALL {
+            let figures = lease::rounds(extent.rounds, extent.leases, accounts, asked)?;
+            let what = format!("lease, {accounts} accounts, {}", asked.name());
+            let rounds = Ways { direct: Vec::new(), proxy: Vec::new(), gateway: figures };
+            report.beside(what, "µs", &rounds, (accounts == 1_000).then_some(Aim::Figure(20.0)));
+        }
+    }
+    Ok(())
 }
 
 fn calls(rig: &Rig, extent: Extent, (name, bytes): (&str, usize), report: &mut Report) -> Result<()> {
@@ -101,7 +121,10 @@ fn calls(rig: &Rig, extent: Extent, (name, bytes): (&str, usize), report: &mut R
 fn check_calls(name: &str, way: &str, rounds: &[Called], report: &mut Report) {
     for called in rounds.iter().filter(|called| called.wrong > 0) {
         let first = called.first_wrong.as_deref().unwrap_or_default();
-        report.fail(format!("{way}, {name}: {} of {} answers lost or changed; {first}", called.wrong, called.requests));
+        report.fail(format!(
+            "{way}, {name}: {} answers lost or changed, {} right; {first}",
+            called.wrong, called.requests
+        ));
     }
 }
 

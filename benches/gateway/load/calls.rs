@@ -26,6 +26,7 @@ pub(crate) struct Calls {
 /// What was seen.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Called {
+    /// Requests that were answered as they should be.
     pub(crate) requests: u64,
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,

@@ -108,6 +108,6 @@ impl Reader {
 
     fn changed(&self) -> String {
         let seen = String::from_utf8_lossy(&self.pending[..self.pending.len().min(400)]);
-        format!("stream {}: at {:?} came: {seen}", self.script.seed, self.part)
+        format!("stream {}: at {:?} came: {seen:?}", self.script.seed, self.part)
     }
 }
