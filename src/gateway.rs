@@ -1,6 +1,29 @@
 //! The gateway: one address for every AI client.
+//!
+//! A request comes in by the [`listener`], is admitted by the [`service`], and walks its chain of upstreams in the
+//! [`exchange`], attempt by attempt. What the provider answers goes back by the [`relay`], byte for byte. Never here: a
+//! decision about health, routing or retry; those are made in `duduclaw-actors`.
 
+pub mod access;
+mod attempt;
+pub mod body;
+pub mod bounds;
+pub mod conversation;
+pub mod error;
+pub mod exchange;
 pub mod fields;
+mod final_answer;
 pub mod headers;
+pub mod hold;
+mod inbound;
+pub mod listener;
+pub mod meter;
+mod outgoing;
 pub mod path;
+pub mod reading;
+pub mod relay;
+pub mod service;
+mod spending;
 pub mod splice;
+pub mod ticket;
+pub mod watch;

@@ -1,5 +1,6 @@
 //! The way to a provider: the HTTP client and the reading of event streams.
 
+pub mod client;
 pub mod coding;
 pub mod first_event;
 pub mod sse;

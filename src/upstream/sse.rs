@@ -82,6 +82,7 @@ pub struct Framer {
     event: Pending,
     started: bool,
     between: bool,
+    boundary: Option<usize>,
     after_cr: bool,
     bare_cr: bool,
 }
@@ -96,6 +97,7 @@ impl Framer {
     /// The next packet of the stream.
     #[inline]
     pub fn push(&mut self, packet: &[u8], sink: &mut impl Sink) {
+        self.boundary = None;
         let mut at = self.skip_line_feed(packet);
         while let Some(length) = line_length(&packet[at..]) {
             let next = self.past_line_end(packet, at + length);
@@ -115,6 +117,12 @@ impl Framer {
     #[must_use]
     pub fn at_boundary(&self) -> bool {
         self.between && (!self.after_cr || self.bare_cr)
+    }
+
+    /// Where the last blank line of the last packet ended in it, if it had one: what is before it is whole events.
+    #[must_use]
+    pub fn boundary(&self) -> Option<usize> {
+        self.boundary
     }
 
     /// How many wanted events were passed over because they were too large.
@@ -174,7 +182,10 @@ impl Framer {
         let line = if self.started { line } else { self.first_line(line) };
         self.between = line.is_empty();
         match line {
-            [] => self.event.dispatch(next, sink),
+            [] => {
+                self.boundary = Some(next);
+                self.event.dispatch(next, sink);
+            }
             [b'd', b'a', b't', b'a', value @ ..] => self.take_data(value, sink),
             [b'e', b'v', b'e', b'n', b't', value @ ..] => self.take_name(value, sink),
             _ => {}

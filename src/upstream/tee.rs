@@ -123,6 +123,15 @@ impl Tee {
         }
     }
 
+    /// For an uncompressed stream, where the last whole event of the last packet ended in it.
+    #[must_use]
+    pub fn boundary(&self) -> Option<usize> {
+        match &self.reader {
+            Reader::Events(framer) if self.coding == Coding::Identity => framer.boundary(),
+            Reader::Events(_) | Reader::Document(_) | Reader::Nothing => None,
+        }
+    }
+
     /// How many wanted events were passed over because they were too large.
     #[must_use]
     pub fn oversized(&self) -> u64 {

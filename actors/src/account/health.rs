@@ -106,6 +106,11 @@ pub enum HealthEvent<'a> {
         /// Whether it was checked before it was saved.
         check: Check,
     },
+    /// The access token was renewed: the same grant goes on, under another number.
+    TokenRefreshed {
+        /// Its number.
+        generation: Generation,
+    },
     /// The secret cannot be had.
     CredentialBroke {
         /// Why.
@@ -329,6 +334,7 @@ impl Health {
             HealthEvent::UsagePolled(poll) => self.usage_polled(poll, report),
             HealthEvent::Ticked => {}
             HealthEvent::CredentialRenewed { generation, check } => self.renewed(generation, check, report),
+            HealthEvent::TokenRefreshed { generation } => self.credential.refreshed(generation, report),
             HealthEvent::CredentialBroke { cause } => self.credential.broke(cause, report),
             HealthEvent::CredentialRead { generation } => self.read_again(generation, report),
             HealthEvent::GrantLost { access_until } => self.credential.grant_lost(access_until, report),

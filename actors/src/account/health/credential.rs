@@ -43,6 +43,15 @@ impl Credential {
         }
     }
 
+    /// The access token is another; everything else stands, but what was refused of the old one counts no more.
+    pub(super) fn refreshed(&mut self, generation: Generation, report: &mut Report<'_>) {
+        if generation <= self.generation {
+            return;
+        }
+        *self = Self { generation, unverified: self.unverified, ..Self::default() };
+        report.say(EventKind::TokenRefreshed, Severity::Info);
+    }
+
     /// The refresh grant is gone. The account serves until its access token ends.
     pub(super) fn grant_lost(&mut self, access_until: Deadline, report: &mut Report<'_>) {
         if self.access_until.is_none() {
