@@ -1,0 +1,191 @@
+//! Figures for Prometheus: a fold over the feed's events, and how the actors' hearts beat.
+//!
+//! Never here: a figure that no event tells.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use duduclaw_actors::event::{AttemptResult, Event, EventKind, RequestClose};
+use duduclaw_actors::ports::{ActorKind, Heartbeat, Observer};
+use prometheus_client::encoding::{EncodeLabelSet, text::encode};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+use crate::gateway::error::ApiError;
+
+/// All figures.
+pub struct Metrics {
+    registry: Registry,
+    requests: Family<RequestLabels, Counter>,
+    attempts: Family<AttemptLabels, Counter>,
+    refused: Family<StatusLabels, Counter>,
+    moves: Counter,
+    holds: Family<HoldLabels, Counter>,
+    refreshes: Counter,
+    restarts: Family<ActorLabels, Counter>,
+    head_seconds: Histogram,
+    beats: [AtomicU64; 4],
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RequestLabels {
+    status: u16,
+    close: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct AttemptLabels {
+    provider: String,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct StatusLabels {
+    status: u16,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct HoldLabels {
+    provider: String,
+    cause: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ActorLabels {
+    actor: String,
+}
+
+impl std::fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut metrics = Self {
+            registry: Registry::with_prefix("duduclaw"),
+            requests: Family::default(),
+            attempts: Family::default(),
+            refused: Family::default(),
+            moves: Counter::default(),
+            holds: Family::default(),
+            refreshes: Counter::default(),
+            restarts: Family::default(),
+            head_seconds: Histogram::new(exponential_buckets(0.01, 2.0, 14)),
+            beats: std::array::from_fn(|_| AtomicU64::new(0)),
+        };
+        metrics.register();
+        metrics
+    }
+}
+
+impl Metrics {
+    fn register(&mut self) {
+        let registry = &mut self.registry;
+        registry.register("requests", "Requests that are over, by status and end", self.requests.clone());
+        registry.register("attempts", "Attempts on accounts, by provider and result", self.attempts.clone());
+        registry.register("refused", "Requests refused at the door, by status", self.refused.clone());
+        registry.register("conversation_moves", "Conversations that moved to another account", self.moves.clone());
+        registry.register("holds", "Holds that began, by provider and cause", self.holds.clone());
+        registry.register("token_refreshes", "Access tokens refreshed", self.refreshes.clone());
+        registry.register("actor_restarts", "Actors that died and were started again", self.restarts.clone());
+        registry.register("head_seconds", "From sending an attempt to its head", self.head_seconds.clone());
+    }
+
+    /// All figures in Prometheus' text format.
+    #[must_use]
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = encode(&mut text, &self.registry);
+        let end = text.rfind("# EOF").unwrap_or(text.len());
+        text.truncate(end);
+        text.push_str("# HELP duduclaw_actor_messages Messages that actors handled.\n# TYPE duduclaw_actor_messages counter\n");
+        for kind in KINDS {
+            let beats = self.beats[index(kind)].load(Ordering::Relaxed);
+            let _ = writeln!(text, "duduclaw_actor_messages_total{{actor=\"{}\"}} {beats}", kind.as_str());
+        }
+        text.push_str("# EOF\n");
+        text
+    }
+
+    /// A request was refused before it could be served.
+    pub fn refused(&self, error: &ApiError) {
+        self.refused.get_or_create(&StatusLabels { status: error.status().as_u16() }).inc();
+    }
+
+    fn observe(&self, event: &Event) {
+        let provider = || event.account.as_ref().map(|entry| entry.provider.to_string()).unwrap_or_default();
+        match &event.kind {
+            EventKind::RequestEnded { status, close, .. } => {
+                self.requests.get_or_create(&RequestLabels { status: *status, close: close_name(*close) }).inc();
+            }
+            EventKind::AttemptAnswered { outcome, head_ms } => {
+                let labels = AttemptLabels { provider: provider(), result: result_name(*outcome) };
+                self.attempts.get_or_create(&labels).inc();
+                self.head_seconds.observe(*head_ms as f64 / 1000.0);
+            }
+            EventKind::HoldBegan { cause, .. } => {
+                self.holds.get_or_create(&HoldLabels { provider: provider(), cause: cause.as_str() }).inc();
+            }
+            EventKind::ConversationMoved { .. } => {
+                self.moves.inc();
+            }
+            EventKind::TokenRefreshed | EventKind::TokenAdopted => {
+                self.refreshes.inc();
+            }
+            EventKind::ActorRestarted { actor } => {
+                self.restarts.get_or_create(&ActorLabels { actor: actor.clone() }).inc();
+            }
+            _ => {}
+        }
+    }
+}
+
+const KINDS: [ActorKind; 4] =
+    [ActorKind::Journal, ActorKind::Account, ActorKind::FailoverManager, ActorKind::ActivityFeed];
+
+fn index(kind: ActorKind) -> usize {
+    match kind {
+        ActorKind::Journal => 0,
+        ActorKind::Account => 1,
+        ActorKind::FailoverManager => 2,
+        ActorKind::ActivityFeed => 3,
+    }
+}
+
+fn close_name(close: RequestClose) -> &'static str {
+    match close {
+        RequestClose::Complete => "complete",
+        RequestClose::Cut => "cut",
+        RequestClose::ClientGone => "client_gone",
+    }
+}
+
+fn result_name(result: AttemptResult) -> &'static str {
+    match result {
+        AttemptResult::Served => "served",
+        AttemptResult::Failed(why) => why.as_str(),
+        AttemptResult::Relayed => "relayed",
+        AttemptResult::Abandoned => "abandoned",
+    }
+}
+
+impl Heartbeat for Metrics {
+    fn beat(&self, actor: ActorKind) {
+        self.beats[index(actor)].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The fold that the feed drives.
+#[derive(Debug)]
+pub struct MetricsObserver(pub std::sync::Arc<Metrics>);
+
+impl Observer for MetricsObserver {
+    fn observe(&mut self, event: &Event) {
+        self.0.observe(event);
+    }
+}

@@ -1,0 +1,3 @@
+//! What the fleet remembers.
+
+pub mod memory;
