@@ -11,17 +11,16 @@ mod values;
 use serde::Deserialize;
 
 pub(crate) use fleet::{
-    RawAccount, RawAuth, RawAuthMode, RawKind, RawModel, RawProvider, RawRoute, RawRoutePrefix, RawScopeItem,
-    RawStrategy, RawUpstream,
+    RawAccount, RawAuth, RawModel, RawProvider, RawRoute, RawRoutePrefix, RawScopeItem, RawUpstream,
 };
 pub(crate) use rest::{
-    RawBilling, RawChannels, RawDispatch, RawLog, RawLogFormat, RawNotify, RawPrice, RawRouter, RawRuntime, RawSecrets,
-    RawStore,
+    RawBilling, RawChannels, RawDispatch, RawLocalModel, RawLog, RawNotify, RawPrice, RawRouter, RawRuntime,
+    RawSecrets, RawStore,
 };
-pub(crate) use server::{
-    RawAdmin, RawAuthGate, RawClient, RawLimits, RawPool, RawQuotaHeaders, RawServer, RawTimeouts,
-};
+pub(crate) use server::{RawAdmin, RawAuthGate, RawClient, RawLimits, RawPool, RawServer, RawTimeouts};
 pub(crate) use values::{OneOrMany, Seconds, Span};
+
+use duduclaw_actors::roster::Strategy;
 
 use crate::config::document::{At, Ordered};
 
@@ -55,7 +54,7 @@ pub(crate) struct Raw {
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawRotation {
-    pub(crate) strategy: Key<RawStrategy>,
+    pub(crate) strategy: Key<Strategy>,
     pub(crate) session_affinity: Key<bool>,
     pub(crate) cooldown_seconds: Key<Seconds>,
     pub(crate) health_interval_seconds: Key<Seconds>,

@@ -11,8 +11,8 @@ use serde::forward_to_deserialize_any;
 use super::{Entry, Node, Value};
 use crate::config::problem::{nearest, shown};
 
-/// Stands for a place in the document that made it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Stands for a place in the document that made it; by default for the document as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mark(pub(super) u32);
 
 /// A value with the place it came from.

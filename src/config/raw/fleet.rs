@@ -6,48 +6,20 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, IntoDeserializer, Visitor};
 
+use duduclaw_actors::roster::Strategy;
+
 use super::Key;
 use crate::config::document::{At, Ordered};
-
-/// `kind`: what an endpoint speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum RawKind {
-    Anthropic,
-    Responses,
-    Chat,
-    Gemini,
-}
-
-/// `auth`: whose credential is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum RawAuthMode {
-    Passthrough,
-    ApiKey,
-    ClaudeOauth,
-    ChatgptOauth,
-    KimiOauth,
-    None,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum RawStrategy {
-    RoundRobin,
-    Priority,
-    LeastCost,
-    Failover,
-}
+use crate::config::settings::{AuthMode, Protocol};
 
 /// `[providers.<name>]`.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawProvider {
-    pub(crate) kind: Key<RawKind>,
+    pub(crate) kind: Key<Protocol>,
     pub(crate) base_url: Key<String>,
-    pub(crate) auth: Key<RawAuthMode>,
-    pub(crate) strategy: Key<RawStrategy>,
+    pub(crate) auth: Key<AuthMode>,
+    pub(crate) strategy: Key<Strategy>,
     pub(crate) token_url: Key<String>,
     pub(crate) authorize_url: Key<String>,
     pub(crate) user_agent: Key<String>,
@@ -64,9 +36,9 @@ pub(crate) struct RawUpstream {
     pub(crate) name: Key<String>,
     pub(crate) provider: Key<String>,
     pub(crate) auth: Key<RawAuth>,
-    pub(crate) kind: Key<RawKind>,
+    pub(crate) kind: Key<Protocol>,
     pub(crate) base_url: Key<String>,
-    pub(crate) strategy: Key<RawStrategy>,
+    pub(crate) strategy: Key<Strategy>,
     pub(crate) token_url: Key<String>,
     pub(crate) authorize_url: Key<String>,
     pub(crate) user_agent: Key<String>,
@@ -78,8 +50,8 @@ pub(crate) struct RawUpstream {
 /// `auth` of an upstream: a mode alone, or a mode with the accounts in scope.
 #[derive(Default)]
 pub(crate) struct RawAuth {
-    pub(crate) mode: Key<RawAuthMode>,
-    pub(crate) short: Option<RawAuthMode>,
+    pub(crate) mode: Key<AuthMode>,
+    pub(crate) short: Option<AuthMode>,
     pub(crate) account: Key<RawScopeItem>,
     pub(crate) accounts: Key<Vec<At<RawScopeItem>>>,
 }
@@ -146,7 +118,7 @@ impl<'de> Deserialize<'de> for RawAuth {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Long {
-            mode: Key<RawAuthMode>,
+            mode: Key<AuthMode>,
             account: Key<RawScopeItem>,
             accounts: Key<Vec<At<RawScopeItem>>>,
         }
@@ -159,7 +131,7 @@ impl<'de> Deserialize<'de> for RawAuth {
             }
 
             fn visit_str<E: de::Error>(self, mode: &str) -> Result<RawAuth, E> {
-                let short = RawAuthMode::deserialize(mode.into_deserializer())?;
+                let short = AuthMode::deserialize(mode.into_deserializer())?;
                 Ok(RawAuth { short: Some(short), ..RawAuth::default() })
             }
 

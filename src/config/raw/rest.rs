@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::{Key, Span};
 use crate::config::document::Ordered;
+use crate::config::settings::LogFormat;
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -101,15 +102,5 @@ pub(crate) struct RawTelegram {
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawLog {
     pub(crate) level: Key<String>,
-    pub(crate) format: Key<RawLogFormat>,
-}
-
-/// `[log] format`.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum RawLogFormat {
-    Auto,
-    Pretty,
-    Json,
-    Journald,
+    pub(crate) format: Key<LogFormat>,
 }

@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::{Key, OneOrMany, Seconds, Span};
 use crate::config::document::At;
+use crate::config::settings::QuotaHeaders;
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -16,19 +17,12 @@ pub(crate) struct RawServer {
     pub(crate) expose_accounts: Key<bool>,
     pub(crate) account_header: Key<String>,
     pub(crate) hosts: Key<Vec<String>>,
-    pub(crate) quota_headers: Key<RawQuotaHeaders>,
+    pub(crate) quota_headers: Key<QuotaHeaders>,
     pub(crate) limits: Key<RawLimits>,
     pub(crate) timeouts: Key<RawTimeouts>,
     pub(crate) auth: Key<RawAuthGate>,
     pub(crate) admin: Key<RawAdmin>,
     pub(crate) pool: Key<RawPool>,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum RawQuotaHeaders {
-    Account,
-    Pool,
 }
 
 #[derive(Default, Deserialize)]
