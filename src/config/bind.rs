@@ -165,7 +165,17 @@ mod tests {
         let bad =
             ["8787", ":8787", "*:80", "gateway.example:1", "localhost:x", "127.0.0.1:99999", "", "unix:s", "[::1"];
         let said: Vec<_> = bad.iter().map(|text| parse(text).expect_err(text)).collect();
-        insta::assert_snapshot!(said.join("\n"), @"");
+        insta::assert_snapshot!(said.join("\n"), @r#"
+        "8787" is no address to listen on; write "127.0.0.1:8787", "[::1]:8787", "localhost:8787" or "unix:/path"
+        ":8787" is no address to listen on; write "127.0.0.1:8787", "[::1]:8787", "localhost:8787" or "unix:/path"
+        "*:80" is no address to listen on; write "0.0.0.0:80", "[::1]:80", "localhost:80" or "unix:/path"
+        "gateway.example:1" is no address to listen on; write "127.0.0.1:8787", "[::1]:8787", "localhost:8787" or "unix:/path"
+        "localhost:x" is no address to listen on; write "127.0.0.1:8787", "[::1]:8787", "localhost:8787" or "unix:/path"
+        "127.0.0.1:99999" is no address to listen on; write "127.0.0.1:8787", "[::1]:8787", "localhost:8787" or "unix:/path"
+        "" is no address to listen on; write "127.0.0.1:8787", "[::1]:8787", "localhost:8787" or "unix:/path"
+        a Unix socket needs an absolute path: "unix:/run/duduclaw/gateway.sock"
+        "[::1" is no address to listen on; write "127.0.0.1:8787", "[::1]:8787", "localhost:8787" or "unix:/path"
+        "#);
         assert!(parse(&format!("unix:/{}", "x".repeat(103))).is_err());
     }
 }

@@ -10,6 +10,8 @@ mod rest;
 mod server;
 mod unit;
 
+pub(crate) use models::without_long_context;
+
 use std::path::{Path, PathBuf};
 
 use duduclaw_actors::roster::Strategy;
@@ -33,9 +35,17 @@ pub(crate) fn check(
     let mut checker = Checker { document, surroundings, accounts_dir, fragmentary, problems: found };
     let settings = checker.settings(raw);
     let mut problems = checker.problems;
+    for problem in &mut problems {
+        problem.text = document.scrub(&problem.text);
+    }
     problems.sort_by_key(|problem| line_of(&problem.place));
     problems.dedup();
     (settings, problems)
+}
+
+/// The account store's folder when there is no configuration.
+pub(crate) fn accounts_dir(home: &Path, surroundings: &dyn Surroundings) -> PathBuf {
+    rest::accounts_dir(None, home, surroundings)
 }
 
 fn line_of(place: &Place) -> u32 {

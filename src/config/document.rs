@@ -40,11 +40,16 @@ struct Entry {
     node: Node,
 }
 
+/// Shorter values are no secrets, and occur in texts by chance.
+const SHORTEST_SECRET: usize = 6;
+
 /// The whole tree, with the places that its marks stand for.
 pub(crate) struct Document {
     root: Node,
     places: Vec<Place>,
     whole: Place,
+    /// What `${…}` references stood for.
+    referred: Vec<String>,
 }
 
 impl Document {
@@ -53,7 +58,7 @@ impl Document {
         let parsed = DeTable::parse(text).map_err(|error| syntax_problem(&error, text, file))?;
         let whole = if file.is_empty() { Place::BuiltIn } else { Place::Whole(file.to_owned()) };
         let empty = Node { mark: Mark(0), value: Value::Table(Vec::new()) };
-        let mut document = Self { root: empty, places: vec![whole.clone()], whole };
+        let mut document = Self { root: empty, places: vec![whole.clone()], whole, referred: Vec::new() };
         let lines = Lines { text, file };
         document.root.value = document.table(parsed.into_inner(), &lines);
         Ok(document)
@@ -85,6 +90,12 @@ impl Document {
                 }
             }
         }
+    }
+
+    /// Takes out of a text whatever a `${…}` reference stood for: that may be a secret.
+    pub(crate) fn scrub(&self, text: &str) -> String {
+        let telling = self.referred.iter().filter(|value| value.len() >= SHORTEST_SECRET);
+        telling.fold(text.to_owned(), |text, value| text.replace(value.as_str(), "(not shown)"))
     }
 
     fn problem(&self, fault: &Fault) -> Problem {

@@ -152,6 +152,15 @@ pub fn from_credentials(path: &Path, surroundings: &dyn Surroundings) -> Result<
     trimmed(&login.access_token, format!("claudeAiOauth.accessToken in {origin}"))
 }
 
+/// Looks whether a credential file of any shape is there and holds something.
+///
+/// # Errors
+/// When it is not, or does not.
+pub fn is_there(path: &Path, surroundings: &dyn Surroundings) -> Result<(), SecretFault> {
+    let empty = text_of(path, surroundings)?.trim().is_empty();
+    if empty { Err(SecretFault::Empty(path.display().to_string())) } else { Ok(()) }
+}
+
 /// What an Anthropic secret is, by how it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenShape {
@@ -251,7 +260,14 @@ mod tests {
             from_file(Path::new("/locked"), &machine).expect_err("locked"),
         ];
         let said: Vec<_> = faults.iter().map(|fault| format!("{}: {fault}", fault.cause().as_str())).collect();
-        insta::assert_snapshot!(said.join("\n"), @"");
+        insta::assert_snapshot!(said.join("\n"), @r#"
+        empty: the variable UNSET is not set
+        empty: the variable BLANK is empty
+        unreadable: the variable INNER has blanks inside, which no token has
+        empty: /blank is empty
+        empty: not logged in: /missing is not there
+        unreadable: /locked cannot be used: permission denied
+        "#);
     }
 
     /// Case C110: a file that was cut to nothing, is half JSON or may not be read is not a file that is not there.
@@ -269,6 +285,13 @@ mod tests {
         let paths = ["/zero", "/half", "/other", "/blank", "/locked", "/missing"];
         let faults: Vec<_> = paths.iter().map(|path| of(path).expect_err(path)).collect();
         let said: Vec<_> = faults.iter().map(|fault| format!("{}: {fault}", fault.cause().as_str())).collect();
-        insta::assert_snapshot!(said.join("\n"), @"");
+        insta::assert_snapshot!(said.join("\n"), @r#"
+        empty: /zero is empty
+        unreadable: /half cannot be used: it is not JSON of the expected shape
+        unreadable: /other cannot be used: it holds no claudeAiOauth
+        empty: claudeAiOauth.accessToken in /blank is empty
+        unreadable: /locked cannot be used: permission denied
+        empty: not logged in: /missing is not there
+        "#);
     }
 }

@@ -18,8 +18,7 @@ pub(super) const DEFAULT_PRIORITY: u32 = 100;
 const NO_UUID: &str = "00000000-0000-0000-0000-000000000000";
 
 /// Whether a name can be an account's: small letters, digits and hyphens, so that it can be a file's name anywhere.
-#[must_use]
-pub(crate) fn is_account_name(name: &str) -> bool {
+fn is_account_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 

@@ -219,6 +219,8 @@ impl Checker<'_> {
         if let Some(telegram) = &channels.telegram {
             self.variable("channels.telegram.token_env", telegram.token_env.as_ref());
             self.needs("channels.telegram", "token_env", telegram.mark, telegram.token_env.is_some());
+            self.needs("channels.telegram", "agent", telegram.mark, telegram.agent.is_some());
+            self.needs("channels.telegram", "allow", telegram.mark, telegram.allow.is_some());
         }
     }
 

@@ -31,8 +31,15 @@ impl Checker<'_> {
         }
         let protocol = protocol?;
         let family = family(protocol, draft.local);
+        if draft.local && auth.is_login() {
+            let text = format!("{} is local, but auth = {:?} is a login with a provider", draft.label, auth.as_str());
+            self.error(draft.mark, format!("{text}; remove local, or set auth = \"none\" or \"api_key\""));
+        }
         self.unbuilt_unit(draft, protocol, auth);
         let scope = self.scope(draft, auth, family, defaults);
+        let token_url = self.token_url(draft, "token_url", draft.token_url);
+        let authorize_url = self.token_url(draft, "authorize_url", draft.authorize_url);
+        let user_agent = self.user_agent(draft);
         Some(Unit {
             name: draft.name.as_str().into(),
             provider: draft.provider.as_str().into(),
@@ -41,9 +48,9 @@ impl Checker<'_> {
             base_url: base_url?,
             auth,
             strategy: draft.strategy.or(global),
-            token_url: self.token_url(draft, "token_url", draft.token_url),
-            authorize_url: self.token_url(draft, "authorize_url", draft.authorize_url),
-            user_agent: self.user_agent(draft),
+            token_url,
+            authorize_url,
+            user_agent,
             max_concurrent: draft.max_concurrent.and_then(bound),
             scope,
             place: self.document.place(draft.mark),

@@ -1,6 +1,6 @@
 //! What the environment adds to the file: `DUDUCLAW_<SECTION>__<KEY>` variables, and `${…}` references.
 //!
-//! Values that come this way are never shown, since they may be secrets.
+//! What a reference stands for is never shown, since it may be a secret.
 
 use std::path::Path;
 
@@ -78,13 +78,23 @@ fn same_name(key: &str, part: &str) -> bool {
 /// Replaces every `${VAR}` and `${file:/path}` by what it stands for; what stands for nothing is left out.
 pub(super) fn references(document: &mut Document, surroundings: &dyn Surroundings) -> Vec<Problem> {
     let mut failed = Vec::new();
-    resolve(&mut document.root, &mut Vec::new(), surroundings, &mut failed);
+    let mut stood_for = Vec::new();
+    let mut outside = |name: &str| {
+        let value = referred(name, surroundings)?;
+        stood_for.push(value.clone());
+        Ok(value)
+    };
+    resolve(&mut document.root, &mut Vec::new(), &mut outside, &mut failed);
     for broken in failed.iter().filter(|f| f.severity == Severity::Error) {
         document.root.remove(&broken.path);
     }
+    document.referred = stood_for;
     let problem = |f: Failed| Problem { severity: f.severity, place: document.place(f.mark), text: f.text };
     failed.into_iter().map(problem).collect()
 }
+
+/// Gives what a reference stands for.
+type Outside<'a> = dyn FnMut(&str) -> Result<String, String> + 'a;
 
 struct Failed {
     path: Vec<Segment>,
@@ -93,10 +103,10 @@ struct Failed {
     text: String,
 }
 
-fn resolve(node: &mut Node, path: &mut Vec<Segment>, surroundings: &dyn Surroundings, failed: &mut Vec<Failed>) {
+fn resolve(node: &mut Node, path: &mut Vec<Segment>, outside: &mut Outside<'_>, failed: &mut Vec<Failed>) {
     let mut fail = |severity, text| failed.push(Failed { path: path.clone(), mark: node.mark, severity, text });
     match &mut node.value {
-        Value::Text(text) => match meaning(text, surroundings) {
+        Value::Text(text) => match meaning(text, outside) {
             Meaning::Plain => {}
             Meaning::Inside => fail(Severity::Warning, INSIDE.to_owned()),
             Meaning::Escaped(plain) => *text = plain,
@@ -106,14 +116,14 @@ fn resolve(node: &mut Node, path: &mut Vec<Segment>, surroundings: &dyn Surround
         Value::List(items) => {
             for (index, item) in items.iter_mut().enumerate() {
                 path.push(Segment::Index(index));
-                resolve(item, path, surroundings, failed);
+                resolve(item, path, outside, failed);
                 path.pop();
             }
         }
         Value::Table(entries) => {
             for entry in entries {
                 path.push(Segment::Key(entry.key.clone()));
-                resolve(&mut entry.node, path, surroundings, failed);
+                resolve(&mut entry.node, path, outside, failed);
                 path.pop();
             }
         }
@@ -130,12 +140,12 @@ enum Meaning {
     Stands(Result<String, String>),
 }
 
-fn meaning(text: &str, surroundings: &dyn Surroundings) -> Meaning {
+fn meaning(text: &str, outside: &mut Outside<'_>) -> Meaning {
     if let Some(rest) = text.strip_prefix("$${") {
         return Meaning::Escaped(format!("${{{rest}"));
     }
     match text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')) {
-        Some(name) => Meaning::Stands(referred(name, surroundings)),
+        Some(name) => Meaning::Stands(outside(name)),
         None if text.contains("${") => Meaning::Inside,
         None => Meaning::Plain,
     }

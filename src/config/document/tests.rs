@@ -154,3 +154,78 @@ fn providers_keep_the_order_of_the_file() {
     let names: Vec<_> = raw.providers.expect("providers").value.0.into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["zebra", "ant", "mole"]);
 }
+
+impl Document {
+    /// The keys that `T` knows in the tables of this document, but that stand in none of those tables.
+    pub(in crate::config) fn keys_not_used<T: DeserializeOwned + Default>(&mut self) -> Vec<String> {
+        let mut tables = Vec::new();
+        table_paths(&self.root, &mut Vec::new(), &mut tables);
+        let mut known: std::collections::BTreeMap<Vec<String>, (Vec<&str>, Vec<String>)> = Default::default();
+        for path in tables {
+            let Some(keys) = self.probe::<T>(&path) else { continue };
+            let names = path.iter().filter_map(|segment| match segment {
+                Segment::Key(key) => Some(key.clone()),
+                Segment::Index(_) => None,
+            });
+            let mut shape: Vec<String> = names.collect();
+            if shape.len() > 1 && ["providers", "runtimes"].contains(&shape[0].as_str()) {
+                shape[1] = "*".to_owned();
+            }
+            if shape == ["upstreams", "auth", "accounts"] {
+                shape = ["providers", "*", "accounts"].map(str::to_owned).to_vec();
+            }
+            let entry = known.entry(shape).or_default();
+            entry.0 = keys.to_vec();
+            let Value::Table(entries) = &self.at(&path).value else { continue };
+            entry.1.extend(entries.iter().map(|entry| entry.key.clone()));
+        }
+        assert!(known.len() > 20, "too few tables were found: {known:?}");
+        let missing = known.into_iter().flat_map(|(shape, (keys, used))| {
+            let unused = keys.into_iter().filter(move |key| !used.iter().any(|used| used == key));
+            unused.map(move |key| format!("{}.{key}", shape.join("."))).collect::<Vec<_>>()
+        });
+        missing.collect()
+    }
+
+    /// What is known in the table at this path, told by the error that a stray key makes.
+    fn probe<T: DeserializeOwned>(&mut self, path: &[Segment]) -> Option<&'static [&'static str]> {
+        let stray = Node { mark: Mark(0), value: Value::Flag(true) };
+        let Value::Table(entries) = &mut self.at(path).value else { return None };
+        entries.insert(0, Entry { key: "stray key".to_owned(), mark: Mark(0), node: stray });
+        let known = T::deserialize(&self.root).err().and_then(|fault| fault.known_keys());
+        let Value::Table(entries) = &mut self.at(path).value else { return None };
+        entries.remove(0);
+        known
+    }
+
+    fn at(&mut self, path: &[Segment]) -> &mut Node {
+        path.iter().fold(&mut self.root, |node, segment| match (segment, &mut node.value) {
+            (Segment::Key(key), Value::Table(entries)) => {
+                &mut entries.iter_mut().find(|entry| entry.key == *key).expect("a key of the path").node
+            }
+            (Segment::Index(index), Value::List(items)) => &mut items[*index],
+            _ => panic!("no such path"),
+        })
+    }
+}
+
+fn table_paths(node: &Node, path: &mut Vec<Segment>, found: &mut Vec<Vec<Segment>>) {
+    match &node.value {
+        Value::Table(entries) => {
+            found.push(path.clone());
+            for entry in entries {
+                path.push(Segment::Key(entry.key.clone()));
+                table_paths(&entry.node, path, found);
+                path.pop();
+            }
+        }
+        Value::List(items) => {
+            for (index, item) in items.iter().enumerate() {
+                path.push(Segment::Index(index));
+                table_paths(item, path, found);
+                path.pop();
+            }
+        }
+        Value::Text(_) | Value::Loose(_) | Value::Whole(_) | Value::Fraction(_) | Value::Flag(_) => {}
+    }
+}
