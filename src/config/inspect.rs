@@ -62,8 +62,12 @@ fn broken(entry: &Entry, element: &Element, fault: &SecretFault) -> String {
             format!("; run `duduclaw login {} --name {}`", element.family.as_str(), entry.id.name)
         }
         (SecretFault::NotLoggedIn(_), _) => "; log in with the program it belongs to, or correct the path".to_owned(),
-        (SecretFault::Unset(_) | SecretFault::Empty(_) | SecretFault::Blanks(_), _) => "; set it".to_owned(),
+        (SecretFault::Unset(_) | SecretFault::Empty(_), SecretSource::TokenEnv(_) | SecretSource::ApiKeyEnv(_)) => {
+            "; set it".to_owned()
+        }
+        (SecretFault::Unset(_) | SecretFault::Empty(_) | SecretFault::Blanks(_), _) => "; correct it".to_owned(),
         (SecretFault::Unreadable { .. }, _) => "; it is left as it is".to_owned(),
     };
-    format!("account {} is broken ({}): {fault}{help}", entry.id, fault.cause().as_str())
+    let state = if matches!(fault, SecretFault::NotLoggedIn(_)) { "not logged in" } else { "broken" };
+    format!("account {} is {state} ({}): {fault}{help}", entry.id, fault.cause().as_str())
 }

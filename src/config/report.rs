@@ -70,30 +70,36 @@ pub fn render(report: &Report) -> String {
         Source::File(path) => path.display().to_string(),
         Source::BuiltIn => "no config file; using what was found on this machine".to_owned(),
     };
-    let mut text = match report.verdict() {
-        Verdict::Wrong => format!("config has {}: {source}\n", counted(report, Severity::Error, "error")),
-        Verdict::Fine => format!("config ok: {source}\n"),
-        Verdict::Doubtful => format!("config ok, with {}: {source}\n", doubts(report)),
+    let verdict = match report.verdict() {
+        Verdict::Wrong => format!("config has {}", counted(report, &[Severity::Error], "error")),
+        Verdict::Fine => "config ok".to_owned(),
+        Verdict::Doubtful => {
+            let warnings = counted(report, &[Severity::Warning, Severity::Refusal], "warning");
+            format!("config ok, with {warnings}")
+        }
     };
+    let mut text = format!("{verdict}: {source}\n");
     for line in &report.summary {
         let _ = writeln!(text, "  {line}");
     }
     for problem in &report.problems {
         let _ = writeln!(text, "{problem}");
     }
+    if !report.may_start() && report.verdict() != Verdict::Wrong {
+        let _ = writeln!(
+            text,
+            "`duduclaw serve` does not start with this config: see \"{}\" above",
+            Severity::Refusal.as_str()
+        );
+    }
     text
 }
 
-fn doubts(report: &Report) -> String {
-    let warnings = counted(report, Severity::Warning, "warning");
-    if report.may_start() {
-        return warnings;
-    }
-    format!("{} that keeps it from starting", counted(report, Severity::Refusal, "limit"))
+fn counted(report: &Report, severities: &[Severity], word: &str) -> String {
+    numbered(report.problems.iter().filter(|problem| severities.contains(&problem.severity)).count(), word)
 }
 
-fn counted(report: &Report, severity: Severity, word: &str) -> String {
-    let number = report.problems.iter().filter(|problem| problem.severity == severity).count();
+fn numbered(number: usize, word: &str) -> String {
     format!("{number} {word}{}", if number == 1 { "" } else { "s" })
 }
 
@@ -101,8 +107,8 @@ fn counted(report: &Report, severity: Severity, word: &str) -> String {
 pub(crate) fn summary(settings: &Settings, topology: &Topology) -> Vec<String> {
     let binds: Vec<_> = settings.server.binds.iter().map(ToString::to_string).collect();
     let auth = match &settings.server.auth {
-        None => "open on this machine".to_owned(),
-        Some(gate) => format!("{} client(s)", gate.clients.iter().count()),
+        None => "open to this machine".to_owned(),
+        Some(gate) => numbered(gate.clients.iter().count(), "client"),
     };
     let mut lines = vec![format!("listens on {} ({auth})", binds.join(", "))];
     for (element, unit) in topology.elements().iter().zip(&settings.units) {

@@ -74,7 +74,7 @@ impl fmt::Display for SecretFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unset(name) => write!(f, "the variable {name} is not set"),
-            Self::NotLoggedIn(path) => write!(f, "not logged in: {} is not there", path.display()),
+            Self::NotLoggedIn(path) => write!(f, "{} is not there", path.display()),
             Self::Empty(origin) => write!(f, "{origin} is empty"),
             Self::Blanks(origin) => write!(f, "{origin} has blanks inside, which no token has"),
             Self::Unreadable { origin, why } => write!(f, "{origin} cannot be used: {why}"),
@@ -265,7 +265,7 @@ mod tests {
         empty: the variable BLANK is empty
         unreadable: the variable INNER has blanks inside, which no token has
         empty: /blank is empty
-        empty: not logged in: /missing is not there
+        empty: /missing is not there
         unreadable: /locked cannot be used: permission denied
         "#);
     }
@@ -291,7 +291,7 @@ mod tests {
         unreadable: /other cannot be used: it holds no claudeAiOauth
         empty: claudeAiOauth.accessToken in /blank is empty
         unreadable: /locked cannot be used: permission denied
-        empty: not logged in: /missing is not there
+        empty: /missing is not there
         "#);
     }
 }

@@ -49,8 +49,8 @@ fn the_documented_example_has_no_error_and_says_what_is_missing() {
     assert_eq!(loaded.report.verdict().exit_code(), 3);
     assert!(!loaded.report.may_start(), "its budgets cannot be kept");
     insta::assert_snapshot!(render(&loaded.report), @r#"
-    config ok, with 3 limits that keeps it from starting: /c.toml
-      listens on 127.0.0.1:8787 (1 client(s))
+    config ok, with 25 warnings: /c.toml
+      listens on 127.0.0.1:8787 (1 client)
       anthropic: anthropic claude_oauth: primary, backup, metered, host-login
       codex: responses chatgpt_oauth: no account in the store
       openai: responses api_key: default
@@ -59,27 +59,28 @@ fn the_documented_example_has_no_error_and_says_what_is_missing() {
     cannot start: /c.toml:71: monthly_budget_usd of client "laptop" cannot be kept by this version, which counts no spend; remove it to start without a limit
     cannot start: /c.toml:72: monthly_requests of client "laptop" cannot be kept by this version, which counts no spend; remove it to start without a limit
     warning: /c.toml:76: client "build-server" is not let in: the variable BUILD_SERVER_TOKEN is not set
-    warning: /c.toml:80: client "nightly" is not let in: not logged in: /home/me/.config/nightly.token is not there
-    warning: /c.toml:82: not built yet: [server.admin], beyond reading the pool with the home directory's token; it is left aside
-    warning: /c.toml:107: not built yet: server.pool.usage_refresh_seconds; it is left aside
-    warning: /c.toml:126: not built yet: [billing], since no spend is counted; it is left aside
+    warning: /c.toml:80: client "nightly" is not let in: /home/me/.config/nightly.token is not there
+    warning: /c.toml:82: not built yet: [server.admin], beyond reading the pool with the home directory's token
+    warning: /c.toml:107: not built yet: server.pool.usage_refresh_seconds
+    warning: /c.toml:126: not built yet: [billing], since no spend is counted
     cannot start: /c.toml:172: monthly_budget_usd of account "metered" of providers.anthropic cannot be kept by this version, which counts no spend; remove it to start without a limit
-    warning: /c.toml:178: not built yet: account "host-login" of providers.anthropic: keychain logins, which serve jobs only; it is left aside
-    warning: /c.toml:182: not built yet: providers.codex: kind = "responses"; it is left aside
-    warning: /c.toml:187: not built yet: providers.openai: kind = "responses"; it is left aside
-    warning: /c.toml:194: not built yet: providers.ollama: kind = "chat"; it is left aside
-    warning: /c.toml:245: not built yet: [[prices]], since no spend is counted; it is left aside
-    warning: /c.toml:253: not built yet: [router]; it is left aside
-    warning: /c.toml:263: not built yet: sealing of stored secrets ([secrets] seal, key_file); it is left aside
-    warning: /c.toml:268: not built yet: [store], since state is kept in memory; it is left aside
-    warning: /c.toml:272: not built yet: [dispatch]; it is left aside
-    warning: /c.toml:277: not built yet: [runtimes]; it is left aside
-    warning: /c.toml:280: not built yet: [notify]; it is left aside
-    warning: /c.toml:284: not built yet: [channels]; it is left aside
-    warning: /c.toml:146: account anthropic/primary is broken (empty): not logged in: /home/me/.claude/.credentials.json is not there; log in with the program it belongs to, or correct the path
+    warning: /c.toml:178: not built yet: account "host-login" of providers.anthropic: keychain logins, which serve jobs only
+    warning: /c.toml:182: not built yet: providers.codex: kind = "responses"
+    warning: /c.toml:187: not built yet: providers.openai: kind = "responses"
+    warning: /c.toml:194: not built yet: providers.ollama: kind = "chat"
+    warning: /c.toml:245: not built yet: [[prices]], since no spend is counted
+    warning: /c.toml:253: not built yet: [router]
+    warning: /c.toml:263: not built yet: sealing of stored secrets ([secrets] seal, key_file)
+    warning: /c.toml:268: not built yet: [store], since state is kept in memory
+    warning: /c.toml:272: not built yet: [dispatch]
+    warning: /c.toml:277: not built yet: [runtimes]
+    warning: /c.toml:280: not built yet: [notify]
+    warning: /c.toml:284: not built yet: [channels]
+    warning: /c.toml:146: account anthropic/primary is not logged in (empty): /home/me/.claude/.credentials.json is not there; log in with the program it belongs to, or correct the path
     warning: /c.toml:162: account anthropic/backup is broken (empty): the variable CLAUDE_BACKUP_OAUTH_TOKEN is not set; set it
     warning: /c.toml:168: account anthropic/metered is broken (empty): the variable ANTHROPIC_API_KEY is not set; set it
     warning: /c.toml:191: account openai/default is broken (empty): the variable OPENAI_API_KEY is not set; set it
+    `duduclaw serve` does not start with this config: see "cannot start" above
     "#);
 }
 
@@ -100,7 +101,7 @@ fn a_small_file_is_well() {
     let loaded = load_on(text, &machine);
     insta::assert_snapshot!(render(&loaded.report), @r#"
     config ok: /c.toml
-      listens on 127.0.0.1:8787 (open on this machine)
+      listens on 127.0.0.1:8787 (open to this machine)
       anthropic: anthropic claude_oauth: a
     "#);
     assert!(loaded.report.may_start());
@@ -133,7 +134,7 @@ fn without_a_file_the_logins_and_keys_of_the_machine_serve() {
     let loaded = load(&Named::default(), &machine, BARE, &mut Ids::default());
     insta::assert_snapshot!(render(&loaded.report), @r#"
     config ok: no config file; using what was found on this machine
-      listens on 127.0.0.1:8787 (open on this machine)
+      listens on 127.0.0.1:8787 (open to this machine)
       anthropic: anthropic claude_oauth: claude-code, anthropic-api-key
     "#);
     let empty = load(&Named::default(), &Fake::default(), BARE, &mut Ids::default());
@@ -189,8 +190,8 @@ fn a_secret_of_the_wrong_kind_is_an_error_and_a_missing_one_breaks_its_account_a
     error: /c.toml:15: account anthropic/at-as-key: the variable AT holds a token of a login (sk-ant-at01-…), not an API key; create a key in the provider's console
     error: /c.toml:18: account anthropic/key-file: /key.json holds an API key (sk-ant-api03-…), not an OAuth token; name it as api_key_env
     warning: /c.toml:24: account anthropic/half is broken (unreadable): /h/accounts/claude/half.json cannot be used: it is not JSON of the expected shape; it is left as it is
-    warning: /c.toml:27: account anthropic/nobody is broken (empty): not logged in: /h/accounts/claude/nobody.json is not there; run `duduclaw login claude --name nobody`
-    warning: /c.toml:30: account anthropic/spaced is broken (unreadable): the variable SPACED has blanks inside, which no token has; set it
+    warning: /c.toml:27: account anthropic/nobody is not logged in (empty): /h/accounts/claude/nobody.json is not there; run `duduclaw login claude --name nobody`
+    warning: /c.toml:30: account anthropic/spaced is broken (unreadable): the variable SPACED has blanks inside, which no token has; correct it
     warning: /c.toml:33: account anthropic/empty is broken (empty): the variable EMPTY is empty; set it
     warning: /c.toml:36: account anthropic/unset is broken (empty): the variable UNSET is not set; set it
     "#);

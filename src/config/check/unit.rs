@@ -210,7 +210,7 @@ impl Checker<'_> {
     }
 
     pub(super) fn not_built(&mut self, mark: Mark, what: &str) {
-        self.warn(mark, format!("not built yet: {what}; it is left aside"));
+        self.warn(mark, format!("not built yet: {what}"));
     }
 }
 
