@@ -1,0 +1,178 @@
+//! `[server.auth]`: the clients and their tokens.
+
+use secrecy::{ExposeSecret, SecretString};
+use wildmatch::WildMatch;
+
+use super::server::bound;
+use super::{Checker, Severity};
+use crate::config::clients::{Client, Clients, Passthrough, TokenHash};
+use crate::config::document::{At, Mark};
+use crate::config::problem::shown;
+use crate::config::raw::{Raw, RawAuthGate, RawClient};
+use crate::config::secret;
+use crate::config::settings::{Gate, Unit};
+use crate::config::surroundings::expand;
+
+/// Tokens that begin so are the gateway's own, for jobs.
+const JOB_PREFIX: &str = "ddj_";
+
+impl Checker<'_> {
+    pub(super) fn gate(&mut self, raw: &At<RawAuthGate>) -> Gate {
+        let mut clients = self.listed_tokens(raw);
+        for client in raw.clients.as_deref().into_iter().flatten() {
+            let Some(client) = self.client(client).map(|c| (c, client.mark)) else { continue };
+            self.add(&mut clients, client.0, client.1);
+        }
+        if clients.is_empty() {
+            self.warn(raw.mark, "[server.auth] lets nobody in: no client has a token; name tokens_env or add clients");
+        }
+        Gate {
+            header: self.header("server.auth.header", raw.header.as_ref(), "x-duduclaw-token"),
+            clients: Clients::new(clients),
+        }
+    }
+
+    /// `tokens_env`: `name:token,name:token`; a token may itself hold colons.
+    fn listed_tokens(&mut self, raw: &RawAuthGate) -> Vec<Client> {
+        let mut clients = Vec::new();
+        let Some(name) = self.variable("server.auth.tokens_env", raw.tokens_env.as_ref()) else { return clients };
+        let mark = raw.tokens_env.as_ref().map_or(Mark::default(), |key| key.mark);
+        let Some(list) = self.surroundings.text_var(&name) else {
+            self.warn(mark, format!("the variable {name} is not set: the clients it would name are not let in"));
+            return clients;
+        };
+        for (index, item) in list.split(',').enumerate().filter(|(_, item)| !item.trim().is_empty()) {
+            match item.split_once(':').map(|(name, token)| (name.trim(), token.trim())) {
+                Some((client, token)) if !client.is_empty() && !token.is_empty() => {
+                    let client = unlimited(client, TokenHash::of(token));
+                    self.refuse_job_token(mark, &client.name, token);
+                    self.add(&mut clients, client, mark);
+                }
+                _ => self.error(
+                    mark,
+                    format!("entry {} of {name} is not name:token; write name:token,name:token", index + 1),
+                ),
+            }
+        }
+        clients
+    }
+
+    fn add(&mut self, clients: &mut Vec<Client>, client: Client, mark: Mark) {
+        if clients.iter().any(|other| other.name == client.name) {
+            self.error(mark, format!("two clients are called {}; give each its own name", shown(&client.name)));
+        } else if let Some(other) = clients.iter().find(|other| other.token == client.token) {
+            let text = format!("clients {} and {} have the same token", shown(&other.name), shown(&client.name));
+            self.error(mark, format!("{text}; give each its own"));
+        } else {
+            clients.push(client);
+        }
+    }
+
+    fn client(&mut self, raw: &At<RawClient>) -> Option<Client> {
+        let Some(name) = raw.name.as_ref().filter(|name| !name.trim().is_empty()) else {
+            self.missing(raw.mark, "a client of [server.auth] has no name");
+            return None;
+        };
+        self.client_budgets(raw, name);
+        let models = raw.models.as_ref().map(|globs| self.globs(name, globs));
+        let token = self.client_token(raw, name)?;
+        let open = raw.passthrough.as_deref().copied().unwrap_or(false);
+        Some(Client {
+            name: name.trim().into(),
+            token,
+            models,
+            providers: raw.providers.as_deref().cloned(),
+            max_concurrent: raw.max_concurrent_requests.as_deref().copied().and_then(bound),
+            passthrough: if open { Passthrough::Open } else { Passthrough::Closed },
+        })
+    }
+
+    fn client_token(&mut self, raw: &At<RawClient>, name: &str) -> Option<TokenHash> {
+        let given = [raw.token_sha256.is_some(), raw.token_env.is_some(), raw.token_file.is_some()];
+        if given.iter().filter(|given| **given).count() != 1 {
+            let text = format!("client {} needs exactly one of token_sha256, token_env, token_file", shown(name));
+            self.missing(raw.mark, text);
+            return None;
+        }
+        if let Some(hex) = &raw.token_sha256 {
+            let hash = TokenHash::from_hex(hex);
+            if hash.is_none() {
+                let text = "must be 64 hexadecimal digits: printf %s \"$TOKEN\" | sha256sum";
+                self.error(hex.mark, format!("token_sha256 of client {} {text}", shown(name)));
+            }
+            return hash;
+        }
+        self.kept_token(raw, name)
+    }
+
+    /// A token in a variable or file; without it this one client is not let in.
+    fn kept_token(&mut self, raw: &At<RawClient>, name: &str) -> Option<TokenHash> {
+        let (mark, read) = if let Some(path) = &raw.token_file {
+            (path.mark, secret::from_file(&expand(path, self.surroundings), self.surroundings))
+        } else {
+            let variable = self.variable("token_env", raw.token_env.as_ref())?;
+            (raw.token_env.as_ref()?.mark, secret::from_variable(&variable, self.surroundings))
+        };
+        match read {
+            Ok(token) => Some(self.hashed(mark, name, &token)),
+            Err(fault) => {
+                self.warn(mark, format!("client {} is not let in: {fault}", shown(name)));
+                None
+            }
+        }
+    }
+
+    fn hashed(&mut self, mark: Mark, name: &str, token: &SecretString) -> TokenHash {
+        self.refuse_job_token(mark, name, token.expose_secret());
+        TokenHash::of(token.expose_secret())
+    }
+
+    fn refuse_job_token(&mut self, mark: Mark, name: &str, token: &str) {
+        if token.starts_with(JOB_PREFIX) {
+            let text = format!("the token of client {} begins with {JOB_PREFIX}, as tokens of jobs do", shown(name));
+            self.error(mark, format!("{text}; use another"));
+        }
+    }
+
+    fn globs(&mut self, name: &str, globs: &At<Vec<String>>) -> Vec<WildMatch> {
+        if globs.is_empty() || globs.iter().any(|glob| glob.trim().is_empty()) {
+            let text = format!("models of client {} must be patterns such as \"claude-*\"", shown(name));
+            self.error(globs.mark, format!("{text}; leave the key out to allow all"));
+        }
+        globs.iter().map(|glob| WildMatch::new(glob.trim())).collect()
+    }
+
+    fn client_budgets(&mut self, raw: &At<RawClient>, name: &str) {
+        let whose = format!("client {}", shown(name));
+        self.budget(&whose, raw.monthly_budget_usd.as_ref(), raw.monthly_requests.as_ref());
+    }
+
+    /// Budgets are not kept yet: whoever sets one counts on it, so nothing starts.
+    pub(super) fn budget(&mut self, whose: &str, dollars: Option<&At<f64>>, requests: Option<&At<u64>>) {
+        if let Some(amount) = dollars.filter(|amount| !amount.is_finite() || amount.value < 0.0) {
+            self.error(amount.mark, format!("monthly_budget_usd of {whose} must be an amount of dollars, 0 or more"));
+        }
+        let given = [("monthly_budget_usd", dollars.map(|d| d.mark)), ("monthly_requests", requests.map(|r| r.mark))];
+        for (key, mark) in given {
+            let Some(mark) = mark else { continue };
+            let text = "cannot be kept by this version, which counts no spend; remove it to start without a limit";
+            self.say(Severity::Refusal, mark, format!("{key} of {whose} {text}"));
+        }
+    }
+
+    /// The providers that clients are limited to must be there.
+    pub(super) fn client_providers(&mut self, raw: &Raw, units: &[Unit]) {
+        let gate = raw.server.as_deref().and_then(|server| server.auth.as_deref());
+        for client in gate.and_then(|gate| gate.clients.as_deref()).into_iter().flatten() {
+            let Some(providers) = &client.providers else { continue };
+            for name in &providers.value {
+                self.unit_named("providers of a client", &At { value: name.clone(), mark: providers.mark }, units);
+            }
+        }
+    }
+}
+
+fn unlimited(name: &str, token: TokenHash) -> Client {
+    let passthrough = Passthrough::Closed;
+    Client { name: name.into(), token, models: None, providers: None, max_concurrent: None, passthrough }
+}

@@ -1,0 +1,236 @@
+//! The store, the log, and the tables of parts that are not built yet: those are validated, and left aside with a warning.
+
+use std::path::{Path, PathBuf};
+
+use tracing_subscriber::EnvFilter;
+
+use super::Checker;
+use crate::config::document::{At, Mark};
+use crate::config::problem::shown;
+use crate::config::raw::{
+    Raw, RawBilling, RawChannels, RawDispatch, RawLocalModel, RawLog, RawNotify, RawPrice, RawRouter, RawSecrets,
+    RawStore,
+};
+use crate::config::settings::{LogFormat, LogSettings, StoreSettings, StoreUrl};
+use crate::config::surroundings::{Surroundings, expand};
+
+/// Names another folder for the account store, whatever the file says.
+const ACCOUNTS_DIR_VARIABLE: &str = "DUDUCLAW_ACCOUNTS_DIR";
+
+const RUNTIMES: &[&str] = &["claude", "codex", "gemini"];
+
+/// The account store's folder.
+pub(super) fn accounts_dir(raw: Option<&RawSecrets>, home: &Path, surroundings: &dyn Surroundings) -> PathBuf {
+    let written = raw.and_then(|raw| raw.accounts_dir.as_deref().cloned());
+    let named = surroundings.text_var(ACCOUNTS_DIR_VARIABLE).or(written);
+    named.map_or_else(|| home.join("accounts"), |path| expand(path.trim(), surroundings))
+}
+
+impl Checker<'_> {
+    pub(super) fn store(&mut self, raw: Option<&RawStore>) -> StoreSettings {
+        let url = raw.and_then(|raw| raw.url.as_ref()).map_or(StoreUrl::Sqlite, |url| self.store_url(url));
+        let retention_days = raw.and_then(|raw| raw.retention_days.as_ref());
+        if let Some(zero) = retention_days.filter(|days| days.value == 0) {
+            self.error(zero.mark, "store.retention_days must be at least 1");
+        }
+        StoreSettings { url, retention_days: retention_days.map_or(90, |days| days.value) }
+    }
+
+    fn store_url(&mut self, url: &At<String>) -> StoreUrl {
+        let scheme = url.trim().split_once("://").map(|(scheme, _)| scheme);
+        match (url.trim(), scheme) {
+            ("sqlite", _) => StoreUrl::Sqlite,
+            (postgres, Some("postgres" | "postgresql")) => StoreUrl::Postgres(postgres.to_owned()),
+            _ => {
+                self.error(url.mark, "store.url must be \"sqlite\" or begin with postgres://");
+                StoreUrl::Sqlite
+            }
+        }
+    }
+
+    pub(super) fn log(&mut self, raw: Option<&RawLog>) -> LogSettings {
+        let level = raw.and_then(|raw| raw.level.as_ref());
+        if let Some(bad) = level.filter(|level| EnvFilter::try_new(level.as_str()).is_err()) {
+            let text = "is no level; trace, debug, info, warn, error, or e.g. \"duduclaw=debug,hyper=warn\"";
+            self.error(bad.mark, format!("log.level {} {text}", shown(bad)));
+        }
+        LogSettings {
+            level: level.map_or_else(|| "info".to_owned(), |level| level.value.clone()),
+            format: raw.and_then(|raw| raw.format.as_deref().copied()).unwrap_or(LogFormat::Auto),
+        }
+    }
+
+    /// Validates what no part uses yet, and warns once for each table or key in use.
+    pub(super) fn unbuilt(&mut self, raw: &Raw) {
+        self.unbuilt_server(raw);
+        if let Some(billing) = &raw.billing {
+            self.billing(billing);
+        }
+        if let Some(prices) = &raw.prices {
+            self.not_built(prices.mark, "[[prices]], since no spend is counted");
+            prices.iter().for_each(|price| self.price(price));
+        }
+        if let Some(router) = &raw.router {
+            self.router(router, raw);
+        }
+        if let Some(secrets) = &raw.secrets {
+            self.secrets(secrets);
+        }
+        if let Some(store) = &raw.store {
+            self.not_built(store.mark, "[store], since state is kept in memory");
+        }
+        if let Some(dispatch) = &raw.dispatch {
+            self.dispatch(dispatch);
+        }
+        self.runtimes(raw);
+        if let Some(notify) = &raw.notify {
+            self.notify(notify, raw.channels.as_deref());
+        }
+        if let Some(channels) = &raw.channels {
+            self.channels(channels);
+        }
+    }
+
+    fn unbuilt_server(&mut self, raw: &Raw) {
+        let Some(server) = raw.server.as_deref() else { return };
+        let polling = server.pool.as_deref().and_then(|pool| pool.usage_refresh_seconds.as_ref());
+        if let Some(polling) = polling.filter(|every| !every.0.is_zero()) {
+            self.not_built(polling.mark, "server.pool.usage_refresh_seconds");
+        }
+        if let Some(admin) = &server.admin {
+            self.not_built(admin.mark, "[server.admin], beyond reading the pool with the home directory's token");
+        }
+    }
+
+    fn billing(&mut self, billing: &At<RawBilling>) {
+        self.not_built(billing.mark, "[billing], since no spend is counted");
+        if let Some(day) = billing.cycle_day.as_ref().filter(|day| !(1..=31).contains(&day.value)) {
+            self.error(day.mark, "billing.cycle_day must be a day of the month, 1 to 31");
+        }
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "/_+-".contains(c);
+        let bad = |zone: &&At<String>| zone.is_empty() || !zone.chars().all(allowed);
+        if let Some(zone) = billing.timezone.as_ref().filter(bad) {
+            self.error(zone.mark, format!("billing.timezone {} is no time zone; e.g. \"Asia/Taipei\"", shown(zone)));
+        }
+    }
+
+    fn price(&mut self, price: &At<RawPrice>) {
+        let model = price.model.as_ref().filter(|model| !model.trim().is_empty());
+        if model.is_none() {
+            self.missing(price.mark, "an entry of [[prices]] has no model");
+        }
+        let amounts = [&price.input, &price.output, &price.cache_read, &price.cache_write_5m, &price.cache_write_1h];
+        for amount in amounts.into_iter().flatten().filter(|amount| !amount.is_finite() || amount.value < 0.0) {
+            self.error(amount.mark, "a price is dollars per million tokens, 0 or more");
+        }
+    }
+
+    fn router(&mut self, router: &At<RawRouter>, raw: &Raw) {
+        self.not_built(router.mark, "[router]");
+        let high = self.fraction("router.high", router.high.as_ref()).unwrap_or(0.7);
+        let low = self.fraction("router.low", router.low.as_ref()).unwrap_or(0.35);
+        if low > high {
+            self.error(router.mark, format!("router.low ({low}) must not be above router.high ({high})"));
+        }
+        for (key, local) in [("local_fast", &router.local_fast), ("local_strong", &router.local_strong)] {
+            if let Some(local) = local {
+                self.local_model(&format!("router.{key}"), local, raw);
+            }
+        }
+    }
+
+    fn local_model(&mut self, key: &str, local: &At<RawLocalModel>, raw: &Raw) {
+        let (Some(provider), Some(_)) = (&local.provider, &local.model) else {
+            return self.missing(local.mark, format!("{key} needs provider and model"));
+        };
+        let by_provider = raw.providers.as_deref().is_some_and(|all| all.0.iter().any(|(n, _)| *n == provider.value));
+        let mut upstreams = raw.upstreams.as_deref().into_iter().flatten();
+        let by_upstream = upstreams.any(|u| u.name.as_deref() == Some(&provider.value));
+        if !by_provider && !by_upstream {
+            self.missing(provider.mark, format!("{key} names {}, which is not declared", shown(provider)));
+        }
+    }
+
+    fn secrets(&mut self, secrets: &At<RawSecrets>) {
+        let sealing = [
+            secrets.seal.as_ref().filter(|seal| seal.value).map(|s| s.mark),
+            secrets.key_file.as_ref().map(|k| k.mark),
+        ];
+        if let Some(mark) = sealing.into_iter().flatten().next() {
+            self.not_built(mark, "sealing of stored secrets ([secrets] seal, key_file)");
+        }
+    }
+
+    fn dispatch(&mut self, dispatch: &At<RawDispatch>) {
+        self.not_built(dispatch.mark, "[dispatch]");
+        if let Some(zero) = dispatch.max_parallel.as_ref().filter(|parallel| parallel.value == 0) {
+            self.error(zero.mark, "dispatch.max_parallel must be at least 1");
+        }
+        if let Some(zero) = dispatch.timeout.as_ref().filter(|timeout| timeout.0.is_zero()) {
+            self.error(zero.mark, "dispatch.timeout must be longer than nothing; the default is \"30m\"");
+        }
+        if let Some(names) = &dispatch.pass_env {
+            for name in &names.value {
+                self.variable("dispatch.pass_env", Some(&At { value: name.clone(), mark: names.mark }));
+            }
+        }
+    }
+
+    fn runtimes(&mut self, raw: &Raw) {
+        let Some(runtimes) = &raw.runtimes else { return };
+        self.not_built(runtimes.mark, "[runtimes]");
+        for (name, runtime) in &runtimes.0 {
+            if !RUNTIMES.contains(&name.as_str()) {
+                self.error(runtime.mark, format!("[runtimes.{name}] is none of {}", RUNTIMES.join(", ")));
+            }
+            if let Some(path) = runtime.path.as_ref().filter(|path| !expand(path, self.surroundings).is_absolute()) {
+                self.error(path.mark, format!("path of [runtimes.{name}] must be absolute"));
+            }
+        }
+    }
+
+    fn notify(&mut self, notify: &At<RawNotify>, channels: Option<&RawChannels>) {
+        self.not_built(notify.mark, "[notify]");
+        let (Some(channel), Some(target)) = (&notify.channel, &notify.target) else {
+            return self.missing(notify.mark, "[notify] needs channel and target");
+        };
+        let known = match channel.as_str() {
+            "webhook" => channels.and_then(|c| c.webhook.as_deref()).is_some_and(|w| has(&w.0, target)),
+            "telegram" => channels.is_some_and(|c| c.telegram.is_some()),
+            _ => {
+                return self
+                    .error(channel.mark, format!("notify.channel {} is none of webhook, telegram", shown(channel)));
+            }
+        };
+        if !known {
+            let text = format!("[notify] names channel {} target {}", shown(channel), shown(target));
+            self.missing(channel.mark, format!("{text}, which [channels] does not declare"));
+        }
+    }
+
+    fn channels(&mut self, channels: &At<RawChannels>) {
+        self.not_built(channels.mark, "[channels]");
+        for (name, webhook) in channels.webhook.as_deref().map(|webhooks| &webhooks.0).into_iter().flatten() {
+            let key = format!("channels.webhook.{name}");
+            self.variable(&format!("{key}.url_env"), webhook.url_env.as_ref());
+            self.variable(&format!("{key}.secret_env"), webhook.secret_env.as_ref());
+            self.needs(&key, "url_env", webhook.mark, webhook.url_env.is_some());
+        }
+        if let Some(telegram) = &channels.telegram {
+            self.variable("channels.telegram.token_env", telegram.token_env.as_ref());
+            self.needs("channels.telegram", "token_env", telegram.mark, telegram.token_env.is_some());
+            self.needs("channels.telegram", "agent", telegram.mark, telegram.agent.is_some());
+            self.needs("channels.telegram", "allow", telegram.mark, telegram.allow.is_some());
+        }
+    }
+
+    fn needs(&mut self, table: &str, key: &str, mark: Mark, given: bool) {
+        if !given {
+            self.missing(mark, format!("[{table}] has no {key}"));
+        }
+    }
+}
+
+fn has<T>(entries: &[(String, T)], name: &str) -> bool {
+    entries.iter().any(|(key, _)| key == name)
+}

@@ -1,0 +1,349 @@
+//! The configuration, checked: every value has its meaning, every default is filled in.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use duduclaw_actors::id::Family;
+use duduclaw_actors::roster::{PoolSettings, RotationSettings, Strategy, Switch, WindowCaps, WindowLimits};
+use http::HeaderName;
+use reqwest::Url;
+use serde::{Deserialize, Serialize};
+
+use super::bind::Bind;
+use super::clients::Clients;
+use super::origin::BaseUrl;
+use super::problem::Place;
+use super::secret::SecretSource;
+
+/// What an endpoint speaks (`kind`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Protocol {
+    /// Anthropic's Messages API.
+    Anthropic,
+    /// OpenAI's Responses API.
+    Responses,
+    /// OpenAI's Chat Completions API.
+    Chat,
+    /// Google's generateContent API.
+    Gemini,
+}
+
+impl Protocol {
+    /// The word in the configuration.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::Responses => "responses",
+            Self::Chat => "chat",
+            Self::Gemini => "gemini",
+        }
+    }
+}
+
+/// Whose credential is sent (`auth`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AuthMode {
+    /// The client's own, untouched.
+    Passthrough,
+    /// A metered key.
+    ApiKey,
+    /// Claude logins and setup tokens; metered keys may stand beside them.
+    ClaudeOauth,
+    /// ChatGPT logins.
+    ChatgptOauth,
+    /// Kimi logins.
+    KimiOauth,
+    /// None.
+    None,
+}
+
+impl AuthMode {
+    /// The word in the configuration.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Passthrough => "passthrough",
+            Self::ApiKey => "api_key",
+            Self::ClaudeOauth => "claude_oauth",
+            Self::ChatgptOauth => "chatgpt_oauth",
+            Self::KimiOauth => "kimi_oauth",
+            Self::None => "none",
+        }
+    }
+
+    /// Whether accounts are logins.
+    #[must_use]
+    pub fn is_login(self) -> bool {
+        match self {
+            Self::ClaudeOauth | Self::ChatgptOauth | Self::KimiOauth => true,
+            Self::Passthrough | Self::ApiKey | Self::None => false,
+        }
+    }
+}
+
+/// The whole configuration.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// `[server]`.
+    pub server: Server,
+    /// `[server.pool]`.
+    pub pool: PoolSettings,
+    /// What accounts without settings of their own get: those found in the store.
+    pub account_defaults: AccountDefaults,
+    /// How often a refreshable account's usage is asked for; `None` = never.
+    pub usage_refresh: Option<Duration>,
+    /// `[rotation]`.
+    pub rotation: RotationSettings,
+    /// How often credentials in doubt are asked about.
+    pub health_interval: Duration,
+    /// Failover units in declaration order.
+    pub units: Vec<Unit>,
+    /// The unit for models that nothing names, by its place in `units`.
+    pub default_unit: Option<usize>,
+    /// `[[models]]`.
+    pub models: Vec<ModelEntry>,
+    /// `[[routes]]`.
+    pub routes: Vec<Route>,
+    /// `[[route_prefixes]]`.
+    pub route_prefixes: Vec<Route>,
+    /// The account store's folder.
+    pub accounts_dir: PathBuf,
+    /// `[store]`.
+    pub store: StoreSettings,
+    /// `[log]`.
+    pub log: LogSettings,
+}
+
+/// `[server]`.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// Where it listens; at least one.
+    pub binds: Vec<Bind>,
+    /// Most requests at once; `None` = no bound.
+    pub max_concurrent: Option<u32>,
+    /// How long a stop waits for streams and jobs.
+    pub shutdown_timeout: Duration,
+    /// How long a silent stream waits for a ping of ours; `None` = for ever.
+    pub sse_keepalive: Option<Duration>,
+    /// The header that names the account on replies; `None` = accounts are not exposed.
+    pub account_header: Option<HeaderName>,
+    /// More Host names to answer to, in small letters.
+    pub hosts: BTreeSet<String>,
+    /// What quota headers on replies tell.
+    pub quota_headers: QuotaHeaders,
+    /// `[server.limits]`.
+    pub limits: Limits,
+    /// `[server.timeouts]`.
+    pub timeouts: Timeouts,
+    /// `[server.auth]`; `None` = open.
+    pub auth: Option<Gate>,
+    /// `[server.admin]`; `None` = on loopback, with the token of the home directory.
+    pub admin: Option<AdminSettings>,
+}
+
+/// What quota headers on replies tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QuotaHeaders {
+    /// Those of the account that answered, as the provider sent them.
+    Account,
+    /// The state of the whole pool.
+    Pool,
+}
+
+/// `[server.limits]`: bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Of one request's body.
+    pub request: u64,
+    /// Of one request's headers together.
+    pub request_headers: u64,
+    /// Of a request's URL.
+    pub url: u64,
+    /// Of all bodies held at once.
+    pub buffered: u64,
+}
+
+/// `[server.timeouts]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// To connect to an upstream.
+    pub connect: Duration,
+    /// Until a stream's head.
+    pub ttfb: Duration,
+    /// Until the head of an answer without stream.
+    pub ttfb_nonstream: Duration,
+    /// Between two bytes of a stream.
+    pub stream_idle: Duration,
+}
+
+/// `[server.auth]`.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    /// The extra header that may hold a client's token.
+    pub header: HeaderName,
+    /// Who may come in.
+    pub clients: Clients,
+}
+
+/// `[server.admin]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdminSettings {
+    /// A listener of its own; empty = the gateway's.
+    pub binds: Vec<Bind>,
+    /// The variable with tokens that may change things.
+    pub tokens_env: Option<String>,
+    /// The variable with tokens that may only read.
+    pub read_tokens_env: Option<String>,
+    /// How long a browser's session lives.
+    pub session_ttl: Duration,
+}
+
+/// `[store]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreSettings {
+    /// Which one.
+    pub url: StoreUrl,
+    /// How many days records are kept.
+    pub retention_days: u32,
+}
+
+/// Which store.
+#[derive(Clone, PartialEq, Eq)]
+pub enum StoreUrl {
+    /// A file in the home directory.
+    Sqlite,
+    /// A PostgreSQL server, by its URL, which may hold a password.
+    Postgres(String),
+}
+
+impl std::fmt::Debug for StoreUrl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Sqlite => "Sqlite",
+            Self::Postgres(_) => "Postgres(…)",
+        })
+    }
+}
+
+/// `[log]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogSettings {
+    /// A level, or directives such as `duduclaw=debug,hyper=warn`.
+    pub level: String,
+    /// How lines look.
+    pub format: LogFormat,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// Pretty on a terminal, JSON otherwise, journald under systemd.
+    Auto,
+    /// For people.
+    Pretty,
+    /// For machines.
+    Json,
+    /// For the systemd journal.
+    Journald,
+}
+
+/// What accounts without settings of their own get.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AccountDefaults {
+    /// Soft thresholds.
+    pub thresholds: WindowLimits,
+    /// Hard caps.
+    pub caps: WindowCaps,
+    /// What no soft threshold exceeds.
+    pub hard_threshold: f64,
+}
+
+/// One failover unit as configured, before the store was asked for names.
+#[derive(Clone, Debug)]
+pub struct Unit {
+    /// Its name, unique.
+    pub name: Arc<str>,
+    /// The provider it belongs to; in configuration by providers the same as its name.
+    pub provider: Arc<str>,
+    /// What it speaks.
+    pub protocol: Protocol,
+    /// Which family it belongs to.
+    pub family: Family,
+    /// Where it is.
+    pub base_url: BaseUrl,
+    /// Whose credential is sent.
+    pub auth: AuthMode,
+    /// The strategy it names; `None` = that of `[rotation]`, or what the accounts' kinds suggest.
+    pub strategy: Option<Strategy>,
+    /// The token endpoint, if not the provider's.
+    pub token_url: Option<Url>,
+    /// The login page, if not the provider's.
+    pub authorize_url: Option<Url>,
+    /// The user agent of our own calls, if not ours.
+    pub user_agent: Option<http::HeaderValue>,
+    /// Most requests at once on each account; `None` = no bound.
+    pub max_concurrent: Option<u32>,
+    /// Its accounts.
+    pub scope: Scope,
+    /// Where it is declared.
+    pub place: Place,
+}
+
+/// Which accounts a unit has.
+#[derive(Clone, Debug)]
+pub enum Scope {
+    /// These, in this order.
+    Listed(Vec<AccountEntry>),
+    /// Every account of the store's folder for this family, in name order.
+    WholeStore,
+}
+
+/// One account as configured.
+#[derive(Clone, Debug)]
+pub struct AccountEntry {
+    /// Its name, unique in its unit.
+    pub name: Arc<str>,
+    /// Where its secret is.
+    pub source: SecretSource,
+    /// The provider's own id of the account, as configured.
+    pub uuid: Option<String>,
+    /// Lower is preferred.
+    pub priority: u32,
+    /// Whether it is on.
+    pub switch: Switch,
+    /// Soft thresholds, resolved.
+    pub thresholds: WindowLimits,
+    /// Hard caps, resolved.
+    pub caps: WindowCaps,
+    /// Where it is declared.
+    pub place: Place,
+}
+
+/// `[[models]]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelEntry {
+    /// The name that clients use.
+    pub id: Arc<str>,
+    /// The name that people see.
+    pub display_name: Option<String>,
+    /// Whether its reasoning is bound to the account that made it, if said.
+    pub binds_thinking: Option<bool>,
+    /// The units that serve it, each with the model's name there, in order of the units.
+    pub upstream_models: Vec<(usize, Arc<str>)>,
+}
+
+/// `[[routes]]` or `[[route_prefixes]]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The model, or how its name begins.
+    pub pattern: String,
+    /// The unit that serves it.
+    pub unit: usize,
+}
