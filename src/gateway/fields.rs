@@ -13,6 +13,10 @@ mod tests;
 use std::borrow::Cow;
 use std::ops::Range;
 
+use bytes::Bytes;
+
+use super::splice::Splice;
+
 /// What routing needs to know.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fields<'a> {
@@ -111,6 +115,16 @@ pub fn read(body: &[u8]) -> Result<Fields<'_>, FieldsError> {
 }
 
 impl Fields<'_> {
+    /// The places to exchange so that the provider is asked for this model and told this account's uuid. Nothing is put
+    /// where nothing stood: a request without the field stays as it is.
+    #[must_use]
+    pub fn rewrites(&self, model: &str, account_uuid: Option<&str>) -> Vec<Splice> {
+        let renamed = self.model.as_ref().filter(|asked| asked.value != model).map(|asked| asked.exchanged(model));
+        let uuid = account_uuid.filter(|uuid| needs_no_escape(uuid)).zip(self.account_uuid.clone());
+        let reassigned = uuid.map(|(uuid, range)| Splice { range, with: Bytes::copy_from_slice(uuid.as_bytes()) });
+        renamed.into_iter().chain(reassigned).collect()
+    }
+
     /// The same, independent of the body.
     #[must_use]
     pub fn into_owned(self) -> Fields<'static> {
@@ -127,6 +141,12 @@ impl Fields<'_> {
 }
 
 impl Text<'_> {
+    /// Another string in its place.
+    #[must_use]
+    pub fn exchanged(&self, with: &str) -> Splice {
+        Splice { range: self.span.clone(), with: serde_json::Value::from(with).to_string().into() }
+    }
+
     fn into_owned(self) -> Text<'static> {
         Text { value: Cow::Owned(self.value.into_owned()), span: self.span }
     }
@@ -136,6 +156,11 @@ impl Tool<'_> {
     fn into_owned(self) -> Tool<'static> {
         Tool { name: self.name.map(|name| Cow::Owned(name.into_owned())), model: self.model.map(Text::into_owned) }
     }
+}
+
+/// Whether a text may stand in a JSON string, and in one within another, as it is.
+fn needs_no_escape(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'))
 }
 
 /// A model's name without the `[1m]` at its end by which clients ask for the long context.

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::gateway::splice::Body;
 
 fn fields(body: &str) -> Fields<'_> {
     read(body.as_bytes()).unwrap()
@@ -179,6 +180,32 @@ fn where_anything_is_odd_there_is_no_account_uuid() {
     assert_eq!(fields(&with_user_id(&long)).account_uuid, None);
     assert_eq!(fields(r#"{"metadata":{"user_id":{"account_uuid":"a"}}}"#).account_uuid, None);
     assert_eq!(fields(r#"{"account_uuid":"a"}"#).account_uuid, None);
+}
+
+fn rewritten(body: &str, model: &str, account_uuid: Option<&str>) -> String {
+    let rewrites = fields(body).rewrites(model, account_uuid);
+    let sent = Body::spliced(&Bytes::copy_from_slice(body.as_bytes()), rewrites).unwrap().into_bytes();
+    String::from_utf8(sent.to_vec()).unwrap()
+}
+
+#[test]
+fn a_rewritten_request_differs_in_the_two_places_only() {
+    let expected = GENUINE.replacen("\"claude-opus-5-5\"", "\"mapped \\\"x\\\"\"", 1).replacen(
+        r#"\"account_uuid\":\"\""#,
+        r#"\"account_uuid\":\"1111-22\""#,
+        1,
+    );
+    assert_ne!(expected, GENUINE);
+    assert_eq!(rewritten(GENUINE, "mapped \"x\"", Some("1111-22")), expected);
+}
+
+#[test]
+fn nothing_is_rewritten_without_need_and_nothing_put_where_nothing_stood() {
+    assert_eq!(rewritten(GENUINE, "claude-opus-5-5", None), GENUINE);
+    assert_eq!(rewritten(GENUINE, "claude-opus-5-5", Some("a\"b")), GENUINE);
+    for body in ["{}", r#"{"model":null,"metadata":{}}"#, r#"{"metadata":{"user_id":"{}"}}"#] {
+        assert_eq!(rewritten(body, "m", Some("1111-22")), body);
+    }
 }
 
 /// C75.

@@ -220,6 +220,13 @@ fn a_stream_stands_at_a_boundary_exactly_behind_a_blank_line() {
     assert_eq!(boundaries("data:1\r\n\r\nx"), ".........|.");
     assert_eq!(boundaries("data:1\r\rx"), ".......|.");
     assert_eq!(boundaries(": c\n\n"), "....|");
+    for (packet, boundary) in
+        [("data:1\r\r", true), ("data:1\r\n\r", false), ("data:1\r\n\r\n", true), ("\n\nx", false)]
+    {
+        let mut framer = Framer::new();
+        framer.push(packet.as_bytes(), &mut Notes::default());
+        assert_eq!(framer.at_boundary(), boundary, "{packet:?}");
+    }
 }
 
 #[test]
