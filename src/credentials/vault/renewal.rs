@@ -122,8 +122,10 @@ impl Renewal<'_> {
             Purpose::Due => view.needs_renewal(now),
             Purpose::Rejected(token) => held.secret.fingerprint() == token || view.current(now).is_err(),
         };
+        if !wanted {
+            return Some(Landing::Settled);
+        }
         match view.grant {
-            _ if !wanted => Some(Landing::Settled),
             Grant::Lost => Some(Landing::GrantLost),
             Grant::None => Some(Landing::NotRenewable),
             Grant::Alive if self.slot.endpoint().is_none() => Some(Landing::NotRenewable),

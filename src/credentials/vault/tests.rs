@@ -135,6 +135,13 @@ impl Profile {
         SecretSource::CredentialsFile(self.file.clone())
     }
 
+    /// The same login as a stored account.
+    fn stored(&self) -> SecretSource {
+        let path = self.home.path().join("stored.json");
+        fs::copy(&self.file, &path).expect("copied");
+        SecretSource::StoreFile(path)
+    }
+
     fn lock_folder(&self) -> PathBuf {
         self.file.with_file_name(".oauth_refresh.lock")
     }
@@ -178,7 +185,7 @@ impl Recorder {
                 self.told.notified().await;
             }
         };
-        timeout(Duration::from_secs(10), found).await.expect("told within ten seconds")
+        timeout(Duration::from_secs(5), found).await.expect("told within five seconds")
     }
 }
 

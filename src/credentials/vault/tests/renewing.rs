@@ -27,18 +27,22 @@ async fn a_hundred_requests_on_an_ended_token_spend_one_refresh_token() {
     }
 }
 
-/// C30: two daemons share one file; one renews, the other adopts.
+/// C30: two daemons share one file; one renews, the other adopts. A stored file has no lock but ours.
 #[tokio::test]
 async fn two_daemons_on_one_file_spend_one_refresh_token() {
-    let (_profile, server, one) = expired().await;
-    let two = Daemon::on(_profile.source(), Some(server.endpoint())).await;
-    let requests = (0..100).map(|n| if n % 2 == 0 { &one } else { &two }).map(|daemon| daemon.fresh(Patience::Full));
-    let tokens = join_all(requests).await;
-    assert!(tokens.iter().all(|token| token.as_deref() == Ok("at-2")), "{tokens:?}");
-    assert_eq!(server.spent(), ["rt-1"]);
-    let told: Vec<_> = one.recorder.all().into_iter().chain(two.recorder.all()).collect();
-    assert_eq!(told.iter().filter(|news| is_renewed(news)).count(), 1);
-    assert!(told.contains(&CredentialNews::Adopted { generation: Generation(2) }), "{told:?}");
+    for stored in [false, true] {
+        let (profile, server) = (Profile::ending(-1), Endpoint::start(QUICK).await);
+        let source = if stored { profile.stored() } else { profile.source() };
+        let one = Daemon::on(source.clone(), Some(server.endpoint())).await;
+        let two = Daemon::on(source, Some(server.endpoint())).await;
+        let requests = (0..100).map(|n| if n % 2 == 0 { &one } else { &two });
+        let tokens = join_all(requests.map(|daemon| daemon.fresh(Patience::Full))).await;
+        assert!(tokens.iter().all(|token| token.as_deref() == Ok("at-2")), "{tokens:?}");
+        assert_eq!(server.spent(), ["rt-1"]);
+        let told: Vec<_> = one.recorder.all().into_iter().chain(two.recorder.all()).collect();
+        assert_eq!(told.iter().filter(|news| is_renewed(news)).count(), 1);
+        assert!(told.contains(&CredentialNews::Adopted { generation: Generation(2) }), "{told:?}");
+    }
 }
 
 #[tokio::test]
@@ -152,6 +156,17 @@ async fn whoever_has_nowhere_else_to_go_waits_through_a_failure() {
     });
     assert_eq!(token.as_deref(), Ok("at-2"));
     assert_eq!(server.spent(), ["rt-1", "rt-1"]);
+}
+
+#[tokio::test]
+async fn a_refused_token_does_not_break_the_pause_between_tries() {
+    let (_profile, server, daemon) = ending(HOUR).await;
+    server.answer(503, "");
+    assert_eq!(daemon.rejected("at-1").await.0, "failed");
+    assert_eq!(daemon.rejected("at-1").await.0, "failed");
+    assert_eq!(server.spent().len(), 1);
+    daemon.clock.advance(Duration::from_secs(1));
+    assert_eq!(daemon.rejected("at-1").await, ("refreshed", Some("at-2".into())));
 }
 
 /// C32, C34: a dead refresh token is sent once in total; a new one in the file is used without a restart.
