@@ -7,6 +7,7 @@
 //! Never here: files, locks, and when to ask.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -86,6 +87,12 @@ impl TokenUrl {
     pub fn of_claude(variable: Option<&str>, configured: Option<&str>) -> Result<Self, UnsafeTokenUrl> {
         let given = [variable, configured].into_iter().flatten().find(|text| !text.trim().is_empty());
         Self::parse(given.unwrap_or(CLAUDE_TOKEN_URL))
+    }
+}
+
+impl fmt::Display for TokenUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 

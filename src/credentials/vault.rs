@@ -183,6 +183,9 @@ impl Vault {
     fn current_of(&self, slot: &Arc<Slot>) -> Result<Arc<Held>, NotNow> {
         let now = self.world.clock.now();
         let view = slot.view();
+        if slot.endpoint().is_none() {
+            return view.current(now).map_err(NotNow::for_good);
+        }
         if view.is_due(now) {
             slot.fly(&self.world, Purpose::Due);
         }
@@ -194,8 +197,13 @@ impl Vault {
             match self.current_of(slot) {
                 Err(NotNow::Renewing) => {
                     let flight = slot.fly(&self.world, Purpose::Due);
-                    if self.landed(flight, patience).await.is_none() {
-                        return self.current_of(slot);
+                    match self.landed(flight, patience).await {
+                        None => return Err(NotNow::Renewing),
+                        // Without a pause before the next try there is none: the program ends.
+                        Some(Landing::Failed) if slot.view().pause(self.world.clock.now()).is_none() => {
+                            return slot.view().current(self.world.clock.now());
+                        }
+                        Some(_) => {}
                     }
                 }
                 Err(NotNow::Postponed(retry)) if patience == Patience::Full => {

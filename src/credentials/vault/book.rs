@@ -86,7 +86,7 @@ impl Book {
 
     fn take_login(&mut self, reading: Reading) -> Vec<CredentialNews> {
         self.stamp = reading.stamp;
-        let healed = self.broken.take().is_some() && self.login.is_some();
+        let healed = self.broken.take().is_some();
         let news = if self.basis == Some(reading.login.pair()) { None } else { self.adopt(reading.login) };
         let again = healed.then_some(CredentialNews::ReadAgain { generation: self.generation });
         again.into_iter().chain(news).collect()

@@ -30,7 +30,7 @@ const LONGEST_NAP: Duration = Duration::from_millis(200);
 const TOKENS_SPENT: usize = 3;
 /// When a failed write is tried again, before it is left to the next look at the sources.
 const WRITE_AGAIN_AFTER: [Duration; 3] =
-    [Duration::from_millis(100), Duration::from_millis(400), Duration::from_millis(1500)];
+    [Duration::from_millis(100), Duration::from_millis(300), Duration::from_millis(600)];
 
 /// Why to renew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,10 +122,13 @@ impl Renewal<'_> {
             Purpose::Due => view.needs_renewal(now),
             Purpose::Rejected(token) => held.secret.fingerprint() == token || view.current(now).is_err(),
         };
+        if !wanted {
+            return Some(Landing::Settled);
+        }
         match view.grant {
-            _ if !wanted => Some(Landing::Settled),
             Grant::Lost => Some(Landing::GrantLost),
             Grant::None => Some(Landing::NotRenewable),
+            Grant::Alive if self.slot.endpoint().is_none() => Some(Landing::NotRenewable),
             Grant::Alive => view.pause(now).map(|_| Landing::Failed),
         }
     }

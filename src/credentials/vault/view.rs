@@ -109,6 +109,16 @@ impl Held {
     }
 }
 
+impl NotNow {
+    /// The same where nothing renews tokens.
+    pub(super) fn for_good(self) -> Self {
+        match self {
+            Self::Renewing | Self::Postponed(_) => Self::LoginNeeded,
+            Self::Unknown | Self::NoSecret | Self::Broken(_) | Self::LoginNeeded => self,
+        }
+    }
+}
+
 impl View {
     /// The secret, if it can be used at `now`.
     pub(super) fn current(&self, now: Timestamp) -> Result<Arc<Held>, NotNow> {

@@ -1,1 +1,120 @@
+use super::*;
+use crate::credentials::identity::IdentityFacts;
+use std::path::Path;
 
+fn secret(text: &str) -> Secret {
+    Secret::parse(text).expect("a token")
+}
+
+fn login(access: &str, refresh: Option<&str>) -> Login {
+    let kind = if refresh.is_some() { CredentialKind::Oauth } else { CredentialKind::SetupToken };
+    let facts = IdentityFacts { uuid: Some("u".into()), ..IdentityFacts::default() };
+    Login { kind, access: secret(access), refresh: refresh.map(secret), expires_at: Some(Wall(1_000)), facts }
+}
+
+fn reading(login: Login) -> Result<Option<Reading>, SourceError> {
+    Ok(Some(Reading { login, stamp: None }))
+}
+
+fn book(access: &str, refresh: Option<&str>) -> Book {
+    let mut book = Book::default();
+    assert!(book.take_reading(reading(login(access, refresh))).is_empty());
+    book
+}
+
+fn tokens(access: &str, refresh: &str) -> NewTokens {
+    NewTokens { access: secret(access), refresh: secret(refresh), expires_at: Wall(9_000) }
+}
+
+fn now() -> Timestamp {
+    Timestamp::at_millis(500)
+}
+
+fn token_of(book: &Book) -> String {
+    book.view().held().expect("a secret").secret.expose().to_owned()
+}
+
+#[test]
+fn every_new_token_is_a_new_generation_and_the_same_one_is_not() {
+    let mut book = book("a1", Some("r1"));
+    assert_eq!(book.view().held().expect("a secret").generation, Generation(1));
+    let news = book.take_renewal(tokens("a2", "r2"), Duration::from_secs(8));
+    assert_eq!(news, Some(CredentialNews::Renewed { generation: Generation(2), expires_at: Wall(9_000) }));
+    assert!(book.take_reading(reading(login("a2", Some("r3")))).is_empty(), "the same access token");
+    assert_eq!(book.view().held().expect("a secret").generation, Generation(2));
+    assert_eq!(
+        book.take_reading(reading(login("a4", Some("r4")))),
+        [CredentialNews::Adopted { generation: Generation(3) }]
+    );
+}
+
+#[test]
+fn ours_is_the_newer_pair_while_the_source_holds_the_one_it_came_from() {
+    let mut book = book("a1", Some("r1"));
+    book.take_renewal(tokens("a2", "r2"), Duration::from_secs(8));
+    assert_eq!(book.is_saved(), Saved::No);
+    assert!(book.take_reading(reading(login("a1", Some("r1")))).is_empty());
+    assert_eq!(token_of(&book), "a2");
+    assert_eq!(book.unsaved().expect("to be written").refresh.expose(), "r2");
+    book.take_reading(reading(login("a9", Some("r9"))));
+    assert_eq!((token_of(&book).as_str(), book.is_saved()), ("a9", Saved::Yes));
+}
+
+#[test]
+fn what_is_no_renewal_of_the_same_account_is_a_replacement() {
+    let replaced = [CredentialNews::Replaced { generation: Generation(2) }];
+    let other = |text: &str| Login {
+        facts: IdentityFacts { uuid: Some(text.into()), ..IdentityFacts::default() },
+        ..login("a2", Some("r2"))
+    };
+    assert_eq!(book("a1", Some("r1")).take_reading(reading(other("v"))), replaced, "another account");
+    assert_eq!(book("a1", None).take_reading(reading(login("a2", None))), replaced, "another setup token");
+    assert_eq!(book("a1", Some("r1")).take_reading(reading(login("a2", None))), replaced, "another kind");
+    let mut dead = book("a1", Some("r1"));
+    dead.lose_grant(None, now());
+    assert_eq!(dead.take_reading(reading(login("a2", Some("r2")))), replaced, "a login after a dead grant");
+    let mut moved = book("a1", Some("r1")).moved();
+    assert_eq!(moved.take_reading(reading(login("a2", Some("r2")))), replaced, "another source");
+    let mut known = book("a1", Some("r1"));
+    let unknown = Login { facts: IdentityFacts::default(), ..login("a2", Some("r2")) };
+    assert_eq!(
+        known.take_reading(reading(unknown)),
+        [CredentialNews::Adopted { generation: Generation(2) }],
+        "unknown is not another"
+    );
+}
+
+#[test]
+fn a_dead_refresh_token_is_dead_by_its_value() {
+    let mut book = book("a1", Some("r1"));
+    let until = Deadline::Wall(Wall(1_000));
+    assert_eq!(book.lose_grant(None, now()), Some(CredentialNews::GrantLost { access_until: until }));
+    assert!(book.living_refresh().is_none());
+    book.take_reading(reading(login("a2", Some("r1"))));
+    assert!(book.living_refresh().is_none(), "the same refresh token beside another access token");
+    book.take_reading(reading(login("a3", Some("r3"))));
+    assert!(book.living_refresh().is_some());
+}
+
+#[test]
+fn a_break_is_told_once_and_its_healing_too() {
+    let missing = || SourceError::Missing { path: Path::new("/f").to_owned() };
+    let mut book = book("a1", Some("r1"));
+    assert_eq!(book.take_reading(Err(missing())).len(), 1);
+    assert!(book.take_reading(Err(missing())).is_empty());
+    assert_eq!(book.view().current(now()).expect_err("broken"), super::super::NotNow::Broken(Cause::Unreadable));
+    let again = book.take_reading(reading(login("a1", Some("r1"))));
+    assert_eq!(again, [CredentialNews::ReadAgain { generation: Generation(1) }]);
+}
+
+#[test]
+fn pauses_grow_to_a_minute_and_a_stated_wait_is_kept() {
+    let mut book = book("a1", Some("r1"));
+    let mut pause = |stated| {
+        book.postpone("x".into(), stated, now());
+        book.view().pause(now()).expect("a pause").remaining(now()).as_secs()
+    };
+    let pauses: Vec<_> = (0..8).map(|_| pause(None)).collect();
+    assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);
+    assert_eq!(pause(Some(Duration::from_secs(90))), 90);
+}
