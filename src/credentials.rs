@@ -22,7 +22,7 @@ pub use exchange::{
     CLAUDE_CLIENT_ID, CLAUDE_SCOPES, CLAUDE_TOKEN_URL, CLAUDE_TOKEN_URL_VARIABLE, OWN_USER_AGENT, TokenEndpoint,
     TokenExchange, TokenUrl, UnsafeTokenUrl,
 };
-pub use identity::{IdentityFacts, identity_facts};
+pub use identity::{IdentityFacts, credential_kind, identity_facts};
 pub use secret::{Fingerprint, MalformedSecret, Secret, SecretShape};
 pub use source::{Environment, SecretSource, process_environment};
 pub use store::{StoredAccount, is_store_name, store_path, stored_accounts};

@@ -3,8 +3,13 @@
 //! This crate is the edges: everything that touches the world. What is decided about health, routing and retry is
 //! decided in `duduclaw-actors`. The map is in `docs/ARCHITECTURE.md`.
 
+pub mod admin;
+pub mod app;
+pub mod cli;
 pub mod config;
 pub mod credentials;
 pub mod gateway;
+pub mod metrics;
 pub mod sim;
+pub mod store;
 pub mod upstream;

@@ -1,3 +1,12 @@
 //! The `duduclaw` program.
 
-fn main() {}
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    // The TLS of every client in this process; nobody has installed another yet.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    duduclaw::cli::main()
+}

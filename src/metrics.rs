@@ -103,7 +103,9 @@ impl Metrics {
         let _ = encode(&mut text, &self.registry);
         let end = text.rfind("# EOF").unwrap_or(text.len());
         text.truncate(end);
-        text.push_str("# HELP duduclaw_actor_messages Messages that actors handled.\n# TYPE duduclaw_actor_messages counter\n");
+        text.push_str(
+            "# HELP duduclaw_actor_messages Messages that actors handled.\n# TYPE duduclaw_actor_messages counter\n",
+        );
         for kind in KINDS {
             let beats = self.beats[index(kind)].load(Ordering::Relaxed);
             let _ = writeln!(text, "duduclaw_actor_messages_total{{actor=\"{}\"}} {beats}", kind.as_str());

@@ -133,6 +133,12 @@ impl Fleet {
         pushed.seq
     }
 
+    /// The present moment.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.lasting.ports.clock.now()
+    }
+
     /// One account's health as last committed, for readers.
     #[must_use]
     pub fn health(&self, account: AccountId) -> Option<Health> {
@@ -193,7 +199,9 @@ type Remembered = BTreeMap<String, Vec<u8>>;
 fn restored(snapshot: &[u8], spec: &AccountSpec, settings: Settings, now: Timestamp) -> Option<Health> {
     let read = serde_json::from_slice::<Snapshot>(snapshot).map_err(|error| error.to_string());
     let health = read.and_then(|read| read.restore(spec.id, settings, now).map_err(|error| error.to_string()));
-    health.inspect_err(|why| tracing::warn!(account = %spec.entry, %why, "what was kept cannot be used; it starts cold")).ok()
+    health
+        .inspect_err(|why| tracing::warn!(account = %spec.entry, %why, "what was kept cannot be used; it starts cold"))
+        .ok()
 }
 
 impl Reports for Fleet {

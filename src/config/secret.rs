@@ -13,25 +13,7 @@ use serde::Deserialize;
 
 use super::surroundings::Surroundings;
 
-/// Where an account's secret is.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum SecretSource {
-    /// A file of Claude Code's shape that another program owns too.
-    CredentialsFile(PathBuf),
-    /// A variable with a long-lived token.
-    TokenEnv(String),
-    /// A variable with a metered key.
-    ApiKeyEnv(String),
-    /// A file of the account store.
-    StoreFile(PathBuf),
-    /// The CLI's own login; no secret is held here.
-    Keychain {
-        /// The CLI's profile, if not its default.
-        config_dir: Option<PathBuf>,
-    },
-    /// No secret at all.
-    None,
-}
+pub use crate::credentials::SecretSource;
 
 /// The account store's file for an account.
 #[must_use]

@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
+use duduclaw_actors::id::CredentialKind;
 use serde_json::Value;
 
 use super::document::Document;
@@ -36,6 +37,16 @@ pub fn identity_facts(source: &SecretSource) -> Result<IdentityFacts, SourceErro
     let (bytes, _) = file::read(path)?;
     let facts = Document::parse(path, &bytes)?.facts();
     Ok(completed(facts, source))
+}
+
+/// What kind of credential a source holds, where only its content tells: a login that can be renewed, or not.
+///
+/// # Errors
+/// When the source is a file that cannot be read, or holds no login.
+pub fn credential_kind(source: &SecretSource) -> Result<Option<CredentialKind>, SourceError> {
+    let Some(path) = source.path() else { return Ok(None) };
+    let (bytes, _) = file::read(path)?;
+    Document::parse(path, &bytes)?.login(path).map(|login| Some(login.kind))
 }
 
 /// Fills in from Claude Code's own records what the credential file itself does not say.

@@ -18,6 +18,8 @@ use crate::upstream::client::is_loopback_host;
 
 /// What tokens of jobs begin with. None are given out while no job runs, so each is an ended one.
 const JOB_TOKEN: &[u8] = b"ddj_";
+/// Where a token may be shown, beside the configured header.
+static SLOTS: [HeaderName; 3] = [AUTHORIZATION, X_API_KEY, X_GOOG_API_KEY];
 /// What browsers say of where a request comes from.
 const FETCH_SITE: &str = "sec-fetch-site";
 
@@ -64,7 +66,7 @@ pub fn authenticate(headers: &HeaderMap, gate: Option<&Gate>) -> Result<Caller, 
 
 /// Every value of every slot that can hold a token of ours.
 fn shown_tokens<'a>(headers: &'a HeaderMap, header: Option<&'a HeaderName>) -> impl Iterator<Item = &'a [u8]> {
-    let slots = header.into_iter().chain([&AUTHORIZATION, &X_API_KEY, &X_GOOG_API_KEY]);
+    let slots = header.into_iter().chain(&SLOTS);
     slots.flat_map(|slot| headers.get_all(slot)).map(|value| token(value.as_bytes()))
 }
 

@@ -22,7 +22,7 @@ use crate::gateway::fields::Streaming;
 use crate::gateway::hold::stainless_timeout;
 use crate::gateway::outgoing;
 use crate::gateway::reading::Beginning;
-use crate::gateway::service::Answer;
+use crate::gateway::service::{Answer, Kind};
 use crate::gateway::spending::Spending;
 use crate::upstream::client::SendError;
 
@@ -197,6 +197,9 @@ impl Exchange {
         let why = failover_reason(&classified.outcome);
         let last = spending.report(self, classified);
         match (why, sent) {
+            (Some(_), Sent::Answer(beginning)) if self.inbound.kind == Kind::Passthrough => {
+                Attempted::Answer(spending.relay(self, leg, *beginning, &Outcome::Relayed))
+            }
             (None, Sent::Answer(beginning)) => self.relay(leg, spending, *beginning, &last.answered.outcome),
             (why, sent) => self.next(leg, spending, sent, why.unwrap_or(FailoverReason::Transport), last, demand),
         }

@@ -96,7 +96,8 @@ impl Reading<'_> {
 
 async fn next(body: &mut Incoming) -> Result<Option<Bytes>, ApiError> {
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| ApiError::Invalid("the request body ended before its announced length".to_owned()))?;
+        let frame =
+            frame.map_err(|_| ApiError::Invalid("the request body ended before its announced length".to_owned()))?;
         if let Ok(data) = frame.into_data() {
             return Ok(Some(data));
         }
@@ -109,5 +110,7 @@ fn declared(body: &Incoming) -> Option<u64> {
 }
 
 fn full() -> ApiError {
-    ApiError::Overloaded("too many request bodies are in memory at once ([server.limits] max_buffered_bytes); try again")
+    ApiError::Overloaded(
+        "too many request bodies are in memory at once ([server.limits] max_buffered_bytes); try again",
+    )
 }

@@ -44,7 +44,9 @@ pub enum ApiError {
     #[error("the URL is longer than {0} bytes, the limit of this gateway ([server.limits] max_url_length)")]
     UrlTooLong(usize),
     /// The headers are larger than the limit.
-    #[error("the request headers are larger than {0} bytes, the limit of this gateway ([server.limits] max_request_header_bytes)")]
+    #[error(
+        "the request headers are larger than {0} bytes, the limit of this gateway ([server.limits] max_request_header_bytes)"
+    )]
     HeadersTooLarge(usize),
     /// `Host` names nobody we are.
     #[error("this gateway does not answer to the host name {0:?}; use its address, or add the name to [server] hosts")]

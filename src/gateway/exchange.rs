@@ -21,6 +21,7 @@ use crate::config::settings::{AuthMode, Protocol};
 use crate::config::topology::{Binding, Element, Step as RouteStep};
 use crate::gateway::access::Caller;
 use crate::gateway::attempt::Attempted;
+use crate::gateway::body::Buffered;
 use crate::gateway::conversation::Conversation;
 use crate::gateway::error::ApiError;
 use crate::gateway::fields::{LongContext, Streaming};
@@ -28,7 +29,7 @@ use crate::gateway::final_answer::{self, Best, Verdicts};
 use crate::gateway::headers::response::Stamp;
 use crate::gateway::hold::LastSlice;
 use crate::gateway::relay::End;
-use crate::gateway::service::{Answer, Gateway, Live};
+use crate::gateway::service::{Answer, Gateway, Kind, Live};
 use crate::gateway::ticket::Ticket;
 
 /// The most that a breather's end is blurred by, so that waiters do not come back in one instant.
@@ -44,8 +45,6 @@ pub struct Inbound {
     pub target: PathAndQuery,
     /// Its headers, as they came.
     pub headers: HeaderMap,
-    /// Its body, as it came.
-    pub body: Bytes,
     /// What routing read in the body.
     pub asked: AskedModel,
     /// Whether a stream was asked for.
@@ -54,6 +53,8 @@ pub struct Inbound {
     pub account_uuid: Option<std::ops::Range<usize>>,
     /// The models it concerns, as far as quota windows care.
     pub scope: ModelScope,
+    /// What it is about.
+    pub kind: Kind,
     /// Inference, or beside it.
     pub call: CallKind,
     /// When it arrived.
@@ -88,9 +89,11 @@ pub struct Leg {
 impl Leg {
     /// The upstreams for a model, in order, those left out that the client may not use.
     pub(super) fn chain(live: &Arc<Live>, model: &str, caller: &Caller) -> Result<Vec<Self>, ApiError> {
-        let chain = live.topology.resolve(model, Protocol::Anthropic).map_err(|no| ApiError::NotFound(no.to_string()))?;
+        let chain =
+            live.topology.resolve(model, Protocol::Anthropic).map_err(|no| ApiError::NotFound(no.to_string()))?;
         let allowed = |name: &str| caller.client.as_ref().is_none_or(|client| client.may_use_provider(name));
-        let mut legs: Vec<Self> = chain.steps().filter(|step| allowed(&step.element.provider)).map(|step| Self::of(live, step)).collect();
+        let mut legs: Vec<Self> =
+            chain.steps().filter(|step| allowed(&step.element.provider)).map(|step| Self::of(live, step)).collect();
         let Some(last) = legs.last_mut() else {
             return Err(ApiError::Forbidden("this client may not use the provider of this model".to_owned()));
         };
@@ -137,6 +140,7 @@ pub struct Exchange {
     pub(super) late_heads: u32,
     pub(super) spent: Spent,
     pub(super) best: Best,
+    body: Buffered,
     ticket: Option<Ticket>,
 }
 
@@ -157,6 +161,7 @@ impl Exchange {
         live: Arc<Live>,
         caller: Caller,
         inbound: Inbound,
+        body: Buffered,
         ticket: Ticket,
     ) -> Self {
         let conversation = Conversation::of(&inbound.headers, &caller.principal);
@@ -170,6 +175,7 @@ impl Exchange {
             late_heads: 0,
             spent: Spent::default(),
             best: Best::default(),
+            body,
             ticket: Some(ticket),
         }
     }
@@ -212,13 +218,11 @@ impl Exchange {
             demand.spent = self.spent;
             let leased = self.gateway.fleet.failover.lease(demand.clone()).await.map_err(|_| ApiError::Internal)?;
             match leased {
-                Leased::Granted(grant, guard) => {
-                    match Box::pin(self.attempt(leg, grant, guard, &mut demand)).await? {
-                        Attempted::Answer(answer) => return Ok(Walked::Answered(answer)),
-                        Attempted::Leave => return Ok(Walked::Left),
-                        Attempted::Next => {}
-                    }
-                }
+                Leased::Granted(grant, guard) => match Box::pin(self.attempt(leg, grant, guard, &mut demand)).await? {
+                    Attempted::Answer(answer) => return Ok(Walked::Answered(answer)),
+                    Attempted::Leave => return Ok(Walked::Left),
+                    Attempted::Next => {}
+                },
                 Leased::NotBefore(wait) => self.take_breath(wait, &mut demand).await,
                 Leased::Exhausted(why) => return Ok(Walked::Exhausted(why)),
             }
@@ -243,7 +247,7 @@ impl Exchange {
         }
     }
 
-    fn binds_thinking(&self, leg: &Leg) -> BindsThinking {
+    pub(super) fn binds_thinking(&self, leg: &Leg) -> BindsThinking {
         match self.live.topology.binds_thinking(&self.inbound.asked.base, leg.model()) {
             Binding::Bound => BindsThinking::Yes,
             Binding::Free => BindsThinking::No,
@@ -341,6 +345,11 @@ impl Exchange {
             account_header: self.live.settings.server.account_header.as_ref().unwrap_or(&DEFAULT_ACCOUNT_HEADER),
             account: None,
         }
+    }
+
+    /// The client's body. It is let go when the answer begins.
+    pub(super) fn body(&self) -> &Bytes {
+        &self.body.bytes
     }
 
     /// The model's name in this upstream, if it is not the one that stands in the body.

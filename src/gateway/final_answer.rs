@@ -10,8 +10,8 @@ use bytes::Bytes;
 use duduclaw_actors::clock::{Deadline, Timestamp};
 use duduclaw_actors::event::{EventKind, Severity};
 use duduclaw_actors::failover::demand::{CapsOnly, Exhausted, Reason, Remedy, Why};
-use duduclaw_actors::outcome::{Cause, QuotaReading, QuotaStatus, WindowReading};
-use duduclaw_actors::provider::anthropic::quota::{PREFIX, unified_headers};
+use duduclaw_actors::outcome::{Cause, QuotaReading, QuotaStatus};
+use duduclaw_actors::provider::anthropic::quota::{PREFIX, claim_of, unified_headers};
 use duduclaw_actors::standing::Stated;
 use http::header::{CONTENT_LENGTH, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, Response, StatusCode};
@@ -83,7 +83,9 @@ pub(super) fn make(exchange: &mut Exchange, verdicts: &Verdicts) -> Answer {
     exchange.gateway.holds.over(exchange.conversation.key);
     exchange.emit(EventKind::PoolExhausted { reasons: why.clone() }, Severity::Warning);
     match remedy(verdicts, now) {
-        Remedy::Wait { until, stated, caps_only } => wait(exchange, best, verdicts, Return { until, stated, caps_only }, why, now),
+        Remedy::Wait { until, stated, caps_only } => {
+            wait(exchange, best, verdicts, Return { until, stated, caps_only }, why, now)
+        }
         Remedy::BackOff { .. } => match best.fault {
             Some(kept) => kept.answer(exchange, HeaderMap::new()),
             None => ApiError::Unreachable(why).answer(&exchange.inbound.id),
@@ -113,14 +115,7 @@ struct Return {
     caps_only: CapsOnly,
 }
 
-fn wait(
-    exchange: &Exchange,
-    best: Best,
-    verdicts: &Verdicts,
-    back: Return,
-    why: String,
-    now: Timestamp,
-) -> Answer {
+fn wait(exchange: &Exchange, best: Best, verdicts: &Verdicts, back: Return, why: String, now: Timestamp) -> Answer {
     let stated = back.until.filter(|_| back.stated == Stated::ByProvider);
     let retry_after = stated.map(|until| until.remaining(now));
     let mut headers = pool_headers(exchange, verdicts, stated, now);
@@ -148,12 +143,15 @@ fn caps_text(verdicts: &Verdicts) -> String {
 /// returns then.
 fn pool_headers(exchange: &Exchange, verdicts: &Verdicts, stated: Option<Deadline>, now: Timestamp) -> HeaderMap {
     let Some(until) = stated else { return HeaderMap::new() };
-    let mut reading =
-        QuotaReading { status: Some(QuotaStatus::Rejected), reset: Some(until.as_wall(now)), ..QuotaReading::default() };
+    let mut reading = QuotaReading {
+        status: Some(QuotaStatus::Rejected),
+        reset: Some(until.as_wall(now)),
+        ..QuotaReading::default()
+    };
     let returning = verdicts.iter().flat_map(|(_, why)| &why.reasons).find(|reason| returns_at(reason) == Some(until));
     if let Some(reason) = returning.filter(|reason| holds_by_quota(reason)) {
-        reading.windows = exchange.gateway.refused_windows(reason.account, now);
-        reading.representative = reading.windows.first().map(WindowReading::claim);
+        reading.windows = exchange.gateway.refused_windows(reason.account);
+        reading.representative = reading.windows.first().map(|refused| claim_of(&refused.window).to_owned());
     }
     unified_headers(&reading).into_iter().collect()
 }

@@ -7,6 +7,7 @@ use http::Request;
 use hyper::body::Incoming;
 
 use crate::gateway::access::Caller;
+use crate::gateway::body::Buffered;
 use crate::gateway::error::ApiError;
 use crate::gateway::exchange::{AskedModel, Inbound};
 use crate::gateway::fields::{self, Fields, FieldsError, LongContext, split_long_context};
@@ -27,7 +28,7 @@ pub(super) async fn read(
     id: &str,
     kind: Kind,
     began: Timestamp,
-) -> Result<Inbound, ApiError> {
+) -> Result<(Inbound, Buffered), ApiError> {
     let (head, body) = request.into_parts();
     let buffered = gateway.room.read(body, saturated(live.settings.server.limits.request)).await?;
     let fields = match kind {
@@ -41,7 +42,7 @@ pub(super) async fn read(
     {
         return Err(ApiError::Forbidden(format!("this client may not use the model {:?}", asked.base)));
     }
-    Ok(Inbound {
+    let inbound = Inbound {
         id: id.to_owned(),
         method: head.method,
         target: head.uri.into_parts().path_and_query.unwrap_or_else(|| http::uri::PathAndQuery::from_static("/")),
@@ -50,11 +51,11 @@ pub(super) async fn read(
         streaming: fields.streaming,
         account_uuid: fields.account_uuid.clone(),
         asked,
-        body: buffered,
         kind,
         call: kind.call(),
         began,
-    })
+    };
+    Ok((inbound, buffered))
 }
 
 async fn read_fields(body: &Bytes) -> Result<Fields<'static>, FieldsError> {

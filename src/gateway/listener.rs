@@ -68,7 +68,9 @@ impl fmt::Display for Address {
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// Somebody else has it.
-    #[error("{address} is taken: another program, perhaps another duduclaw, listens there; stop it or set [server] bind")]
+    #[error(
+        "{address} is taken: another program, perhaps another duduclaw, listens there; stop it or set [server] bind"
+    )]
     Taken {
         /// Where.
         address: Address,

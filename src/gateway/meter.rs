@@ -1,9 +1,9 @@
 //! What is learnt from an answer while it passes: its tokens, and an error event after output.
 
+use duduclaw_actors::clock::SharedClock;
 use duduclaw_actors::outcome::{Outcome, Usage};
 use duduclaw_actors::provider::anthropic::classify::{Asked, error_event};
 use duduclaw_actors::provider::anthropic::usage::UsageMeter;
-use duduclaw_actors::clock::SharedClock;
 use http::HeaderMap;
 
 use crate::upstream::sse::{Event, Interest, Sink};

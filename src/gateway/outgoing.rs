@@ -17,7 +17,12 @@ use crate::gateway::splice::{Body, Splice};
 ///
 /// # Errors
 /// When the account's secret cannot be sent at all.
-pub(super) fn request(exchange: &Exchange, leg: &Leg, held: Option<&Arc<Held>>, account: AccountId) -> Result<reqwest::Request, ApiError> {
+pub(super) fn request(
+    exchange: &Exchange,
+    leg: &Leg,
+    held: Option<&Arc<Held>>,
+    account: AccountId,
+) -> Result<reqwest::Request, ApiError> {
     let inbound = &exchange.inbound;
     let is_ours = |token: &[u8]| exchange.is_our_token(token);
     let attempt = Attempt {
@@ -27,9 +32,10 @@ pub(super) fn request(exchange: &Exchange, leg: &Leg, held: Option<&Arc<Held>>, 
         long_context: inbound.asked.long_context,
     };
     let headers = headers::request(&inbound.headers, &attempt).map_err(|_| ApiError::Internal)?;
-    let mut request = reqwest::Request::new(inbound.method.clone(), url(leg.element().base_url.url(), inbound.target.as_str()));
+    let mut request =
+        reqwest::Request::new(inbound.method.clone(), url(leg.element().base_url.url(), inbound.target.as_str()));
     *request.headers_mut() = headers;
-    if !inbound.body.is_empty() {
+    if !exchange.body().is_empty() {
         *request.body_mut() = Some(body(exchange, leg, held, account));
     }
     Ok(request)
@@ -64,14 +70,13 @@ fn url(base: &Url, target: &str) -> Url {
 }
 
 fn body(exchange: &Exchange, leg: &Leg, held: Option<&Arc<Held>>, account: AccountId) -> reqwest::Body {
-    let inbound = &exchange.inbound;
     let splices = splices(exchange, leg, held, account);
     if splices.is_empty() {
-        return reqwest::Body::from(inbound.body.clone());
+        return reqwest::Body::from(exchange.body().clone());
     }
-    match Body::spliced(&inbound.body, splices) {
+    match Body::spliced(exchange.body(), splices) {
         Ok(body) => reqwest::Body::wrap(body),
-        Err(_) => reqwest::Body::from(inbound.body.clone()),
+        Err(_) => reqwest::Body::from(exchange.body().clone()),
     }
 }
 

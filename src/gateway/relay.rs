@@ -307,4 +307,3 @@ impl Drop for Relay {
         self.over(End::ClientGone);
     }
 }
-

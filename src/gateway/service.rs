@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use duduclaw_actors::clock::SharedClock;
+use duduclaw_actors::account::quota::{Quota, WindowState};
+use duduclaw_actors::clock::{SharedClock, Timestamp};
 use duduclaw_actors::event::{Event, EventKind, Severity};
-use duduclaw_actors::id::{AccountId, EntryId};
-use duduclaw_actors::outcome::{CallKind, Evidence, WindowReading};
+use duduclaw_actors::id::{AccountId, EntryId, Window};
+use duduclaw_actors::outcome::{CallKind, Evidence, QuotaStatus, WindowReading};
 use duduclaw_actors::ports::EventSink;
 use duduclaw_actors::root::Fleet;
 use http::header::{CONNECTION, HeaderValue, UPGRADE};
@@ -29,7 +30,7 @@ use crate::gateway::access::{self, Caller};
 use crate::gateway::body::Room;
 use crate::gateway::bounds::Bounds;
 use crate::gateway::error::ApiError;
-use crate::gateway::exchange::{Exchange, Inbound, Leg};
+use crate::gateway::exchange::{Exchange, Leg};
 use crate::gateway::hold::Holds;
 use crate::gateway::inbound;
 use crate::gateway::path::{self, Route};
@@ -181,7 +182,7 @@ impl Gateway {
         let permits = self.bounds.enter(&caller)?;
         let mut ticket = Ticket::new(Arc::clone(&self), id.to_owned(), began, permits);
         let read = inbound::read(&self, &live, &caller, request, id, kind, began).await;
-        let inbound = match read {
+        let (inbound, body) = match read {
             Ok(inbound) => inbound,
             Err(error) => {
                 ticket.begin(error.status(), 0);
@@ -201,7 +202,7 @@ impl Gateway {
             chain.truncate(1);
             chain.iter_mut().for_each(|leg| leg.is_last = true);
         }
-        Ok(Box::pin(Exchange::new(self, live, caller, inbound, ticket).run(chain)).await)
+        Ok(Box::pin(Exchange::new(self, live, caller, inbound, body, ticket).run(chain)).await)
     }
 
     async fn readiness(&self) -> Answer {
@@ -222,8 +223,20 @@ impl Gateway {
     /// The windows by which an account was refused.
     #[must_use]
     pub fn refused_windows(&self, account: AccountId) -> Vec<WindowReading> {
-        self.fleet.health(account).map(|health| health.quota().refused(self.clock.now())).unwrap_or_default()
+        self.fleet.health(account).map(|health| refused(health.quota().clone(), self.clock.now())).unwrap_or_default()
     }
+}
+
+fn refused(mut quota: Quota, now: Timestamp) -> Vec<WindowReading> {
+    quota.expire(now);
+    let refused = quota.windows.iter().filter(|(_, state)| state.status == Some(QuotaStatus::Rejected));
+    let reading = |(window, state): (Window, &WindowState)| WindowReading {
+        window,
+        utilization: state.utilization,
+        reset: state.reset,
+        status: state.status.clone(),
+    };
+    refused.map(reading).collect()
 }
 
 /// What a request is about.

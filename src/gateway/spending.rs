@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use duduclaw_actors::clock::Timestamp;
 use duduclaw_actors::event::{AttemptResult, EventKind, Severity};
-use duduclaw_actors::failover::demand::{Grant, LastAnswer};
+use duduclaw_actors::failover::demand::{BindsThinking, Grant, LastAnswer};
 use duduclaw_actors::failover::{Flow, LeaseGuard};
 use duduclaw_actors::id::{AccountId, EntryId, Generation, LeaseId};
 use duduclaw_actors::outcome::{Answered, Close, Ended, Evidence, Outcome};
@@ -19,7 +19,7 @@ use http_body_util::BodyExt;
 use crate::credentials::Held;
 use crate::gateway::exchange::{Exchange, Inbound, Leg};
 use crate::gateway::fields::Streaming;
-use crate::gateway::headers::response::{self, Relay as Length, Stamp};
+use crate::gateway::headers::response::{self, Relay as Length};
 use crate::gateway::meter::Meter;
 use crate::gateway::reading::Beginning;
 use crate::gateway::relay::{self, End, Finish, Relay};
@@ -137,15 +137,14 @@ impl Spending {
         let length = if watch.is_open() { Length::Changed } else { Length::Unchanged };
         let mut response = Response::new(());
         *response.status_mut() = head.status;
-        *response.headers_mut() = response::relayed(&head.headers, length, &exchange.stamp(leg, Some(&self.grant.entry)));
-        if let Some(from) = self.moved_from(exchange) {
+        *response.headers_mut() =
+            response::relayed(&head.headers, length, &exchange.stamp(leg, Some(&self.grant.entry)));
+        if let Some(from) = self.moved_from(exchange, leg) {
             response.headers_mut().insert(MOVED, from);
         }
         let server = &exchange.live.settings.server;
-        let patience = relay::Patience {
-            idle: server.timeouts.stream_idle,
-            ping: server.sse_keepalive.unwrap_or_default(),
-        };
+        let patience =
+            relay::Patience { idle: server.timeouts.stream_idle, ping: server.sse_keepalive.unwrap_or_default() };
         let body = Relay::new(relay::Parts {
             held: packets,
             rest,
@@ -162,9 +161,9 @@ impl Spending {
         response.map(|()| AnswerBody::new(body.map_err(Into::into)))
     }
 
-    fn moved_from(&self, exchange: &Exchange) -> Option<HeaderValue> {
+    fn moved_from(&self, exchange: &Exchange, leg: &Leg) -> Option<HeaderValue> {
         let from = self.grant.moved_from.as_ref()?;
-        if !exchange.loses_thinking() {
+        if exchange.binds_thinking(leg) == BindsThinking::No {
             return None;
         }
         let shown = exchange.live.settings.server.account_header.is_some();

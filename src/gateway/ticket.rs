@@ -27,7 +27,12 @@ pub struct Ticket {
 impl Ticket {
     /// The place of a request that arrived at `began`.
     #[must_use]
-    pub fn new(gateway: Arc<Gateway>, request_id: String, began: Timestamp, permits: Vec<OwnedSemaphorePermit>) -> Self {
+    pub fn new(
+        gateway: Arc<Gateway>,
+        request_id: String,
+        began: Timestamp,
+        permits: Vec<OwnedSemaphorePermit>,
+    ) -> Self {
         Self { gateway, request_id, began, permits, status: None, attempts: 0, told: false }
     }
 

@@ -40,9 +40,7 @@ impl Watch {
         let plain = Coding::of(head) == Coding::Identity;
         let way = match Shape::of(head) {
             Shape::Events if plain => Way::Passing,
-            Shape::Events | Shape::Document => {
-                Way::Afterwards { packets: Vec::new(), length: 0, inline: plain, tasks }
-            }
+            Shape::Events | Shape::Document => Way::Afterwards { packets: Vec::new(), length: 0, inline: plain, tasks },
             Shape::Other => Way::Not,
         };
         Self { tee: Tee::new(head), meter: Meter::new(head.clone(), asked, clock), way }

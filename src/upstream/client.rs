@@ -45,10 +45,7 @@ impl Client {
     ///
     /// # Errors
     /// When no head came; see [`SendError`].
-    pub async fn send(
-        &self,
-        request: reqwest::Request,
-    ) -> Result<http::Response<reqwest::Body>, SendError> {
+    pub async fn send(&self, request: reqwest::Request) -> Result<http::Response<reqwest::Body>, SendError> {
         let client = if is_near(request.url()) { &self.near } else { &self.far };
         match client.execute(request).await {
             Ok(response) => Ok(response.into()),

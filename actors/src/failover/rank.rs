@@ -18,6 +18,17 @@ pub enum Band {
     Holding,
 }
 
+impl Band {
+    /// Whether accounts in it serve requests: all but held ones.
+    #[must_use]
+    pub fn serves(self) -> bool {
+        match self {
+            Self::Usable | Self::Near | Self::Over => true,
+            Self::Holding => false,
+        }
+    }
+}
+
 /// Where inside its band a candidate stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Seat {

@@ -38,6 +38,14 @@ pub struct AccountSnapshot {
     pub fable_band: Option<Band>,
 }
 
+impl Snapshot {
+    /// Whether any account serves requests now.
+    #[must_use]
+    pub fn has_usable(&self) -> bool {
+        self.accounts.iter().any(|account| account.band.is_some_and(Band::serves))
+    }
+}
+
 impl Admission {
     /// What status pages show.
     #[must_use]

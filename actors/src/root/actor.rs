@@ -12,9 +12,9 @@ use crate::account::cell::Cells;
 use crate::account::supervisor::{self, AccountSupervisor, Directory, restarted};
 use crate::activity::{self, Feed, FeedActor};
 use crate::clock::SharedClock;
+use crate::failover::FailoverHandle;
 use crate::failover::actor::{self as failover, FailoverActor};
 use crate::failover::book::LeaseBook;
-use crate::failover::FailoverHandle;
 use crate::journal::{self, Dirty, Journal, JournalActor, OpenStore};
 use crate::ports::{ActorKind, EventSink, Heartbeat, SharedSink};
 use crate::restart::{Restart, RestartBudget};
@@ -170,7 +170,8 @@ impl State {
         let lasting = Arc::clone(&self.lasting);
         self.lasting.ports.tasks.spawn(async move {
             let (employed, done) = oneshot::channel();
-            if lasting.accounts.handle().cast(supervisor::Msg::Employ(lasting.cells.all(), employed)) == Delivery::Taken {
+            if lasting.accounts.handle().cast(supervisor::Msg::Employ(lasting.cells.all(), employed)) == Delivery::Taken
+            {
                 let _ = done.await;
             }
             let roster = lasting.roster.borrow().clone();

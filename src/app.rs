@@ -1,0 +1,280 @@
+//! The composition root: everything is made here, in order, and taken down in the reverse order.
+//!
+//! Starting: 1 configuration · 2 the home and its lock · 3 the sockets · 4 the fleet · 5 the secrets · 6 the gateway ·
+//! 7 watching for changes. Until all of it stands, no connection is accepted: nothing half-started is left behind.
+//!
+//! Stopping: 1 no new connection · 2 idle connections close after a moment · 3 answers in flight have their time, then
+//! end with an error event · 4 the fleet writes down what it knows · 5 the sockets and the lock go.
+
+mod home;
+mod news;
+mod reload;
+mod watch;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use duduclaw_actors::clock::SharedClock;
+use duduclaw_actors::event::{EventKind, Severity};
+use duduclaw_actors::outcome::Evidence;
+use duduclaw_actors::ports::Observer;
+use duduclaw_actors::root::{Fleet, Ports, StartError as FleetError};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::admin::{Admin, Counts};
+use crate::config::Ready;
+use crate::config::bind::Bind;
+use crate::config::report::{self, Report};
+use crate::credentials::{Environment, TokenExchange, Vault, VaultParts};
+use crate::gateway::body::Room;
+use crate::gateway::bounds::Bounds;
+use crate::gateway::hold::Holds;
+use crate::gateway::listener::{Accepting, Address, BindError, Listener, accept};
+use crate::gateway::service::{Gateway, Live, saturated};
+use crate::metrics::{Metrics, MetricsObserver};
+use crate::store::memory::MemoryStore;
+use crate::upstream::client::Client;
+
+pub use home::{DaemonRecord, Home, HomeError};
+pub use news::NewsDesk;
+pub use reload::{Configuration, Machine};
+
+/// How long idle connections stay open while draining, so that no client's next request meets a closed door.
+const IDLE_GRACE: Duration = Duration::from_secs(5);
+/// How many may wait for an account when requests at once are not bounded.
+const HELD_UNBOUNDED: usize = 4096;
+
+/// How to run.
+pub struct Options {
+    /// The configuration, and how to read it again.
+    pub configuration: Configuration,
+    /// Tells the time.
+    pub clock: SharedClock,
+    /// Who else sees every event.
+    pub observers: Vec<Box<dyn Observer>>,
+    /// Whether this is the home's one daemon, or a gateway for one run beside it.
+    pub role: Role,
+    /// Where variables are read.
+    pub environment: Environment,
+}
+
+/// What part a process plays in its home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The daemon: it holds the home's lock and listens where the configuration says.
+    Daemon,
+    /// A gateway for one run: a port of its own, no lock.
+    Companion,
+}
+
+/// Why it does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The configuration is not good enough.
+    #[error("{}", report::render(.0).trim_end())]
+    Config(Box<Report>),
+    /// The home cannot be used.
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    /// No socket.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// What a service manager handed over cannot be used.
+    #[error("the sockets that the service manager handed over cannot be used: {0}")]
+    Inherited(std::io::Error),
+    /// No fleet.
+    #[error(transparent)]
+    Fleet(#[from] FleetError),
+    /// No HTTP client.
+    #[error("the HTTP client cannot be made: {0}; see whether the system's certificates are installed")]
+    Client(#[from] reqwest::Error),
+    /// No watcher.
+    #[error("a socket cannot say where it listens: {0}")]
+    Socket(std::io::Error),
+}
+
+/// What runs.
+pub struct Running {
+    /// Where it listens.
+    pub addresses: Vec<Address>,
+    /// The gateway.
+    pub gateway: Arc<Gateway>,
+    /// What was said of the configuration.
+    pub report: Report,
+    reloader: Arc<reload::Reloader>,
+    fleet_ended: JoinHandle<()>,
+    accepting: Accepting,
+    acceptors: TaskTracker,
+    background: CancellationToken,
+    shutdown_timeout: Duration,
+    _home: Option<home::Lock>,
+}
+
+/// Starts everything.
+///
+/// # Errors
+/// When something of it cannot be had; then nothing is left running.
+pub async fn start(options: Options) -> Result<Running, StartError> {
+    let Options { mut configuration, clock, observers, role, environment } = options;
+    let loaded = configuration.load();
+    let Some(Ready { settings, topology }) = loaded.ready.filter(|_| loaded.report.may_start()) else {
+        return Err(StartError::Config(Box::new(loaded.report)));
+    };
+    let home = Home::open(&loaded.home)?;
+    let lock = match role {
+        Role::Daemon => Some(home.lock()?),
+        Role::Companion => None,
+    };
+    let listeners = listeners(&settings.server.binds, role).await?;
+    let addresses =
+        listeners.iter().map(Listener::address).collect::<Result<Vec<_>, _>>().map_err(StartError::Socket)?;
+
+    let metrics = Arc::new(Metrics::default());
+    let counts = Counts::default();
+    let tasks = TaskTracker::new();
+    let mut all_observers: Vec<Box<dyn Observer>> =
+        vec![Box::new(MetricsObserver(Arc::clone(&metrics))), Box::new(counts.observer())];
+    all_observers.extend(observers);
+    let ports = Ports {
+        clock: Arc::clone(&clock),
+        store: MemoryStore::default().opener(),
+        observers: all_observers,
+        heartbeat: Arc::clone(&metrics) as _,
+        tasks: tasks.clone(),
+    };
+    let (fleet, fleet_ended) = Fleet::start(ports, topology.roster().as_ref().clone()).await?;
+    let background = CancellationToken::new();
+    let vault = Vault::new(VaultParts {
+        clock: Arc::clone(&clock),
+        tracker: tasks.clone(),
+        shutdown: background.clone(),
+        events: Arc::new(NewsDesk::new(fleet.clone())),
+        exchange: TokenExchange::new()?,
+        environment: Arc::clone(&environment),
+    });
+    vault.assign(reload::assignments(&topology, &fleet, &environment)).await;
+    let gateway = Arc::new(Gateway {
+        client: Client::new(settings.server.timeouts.connect)?,
+        holds: Holds::new(settings.server.max_concurrent.map_or(HELD_UNBOUNDED, |most| (most as usize / 2).max(1))),
+        room: Room::new(saturated(settings.server.limits.buffered)),
+        bounds: Bounds::new(settings.server.max_concurrent),
+        admin: Admin::new(home.admin_token()?, counts),
+        live: ArcSwap::from_pointee(Live { settings: Arc::clone(&settings), topology }),
+        fleet,
+        vault,
+        clock,
+        tasks,
+        draining: CancellationToken::new(),
+        stop: CancellationToken::new(),
+        metrics,
+    });
+    let accepting = Accepting {
+        gateway: Arc::clone(&gateway),
+        connections: TaskTracker::new(),
+        stop_accepting: CancellationToken::new(),
+        close_idle: CancellationToken::new(),
+    };
+    let acceptors = TaskTracker::new();
+    for listener in listeners {
+        acceptors.spawn(accept(listener, accepting.clone()));
+    }
+    if let Some(lock) = &lock {
+        lock.announce(&addresses);
+    }
+    gateway.vault.watch();
+    let reloader = Arc::new(reload::Reloader::new(configuration, Arc::clone(&gateway), environment));
+    watch::watch(Arc::clone(&reloader), background.clone());
+    let shown = addresses.iter().map(ToString::to_string).collect();
+    gateway.tell(EventKind::Started { addresses: shown }, Severity::Info, None, Evidence::default());
+    Ok(Running {
+        addresses,
+        gateway,
+        report: loaded.report,
+        reloader,
+        fleet_ended,
+        accepting,
+        acceptors,
+        background,
+        shutdown_timeout: settings.server.shutdown_timeout,
+        _home: lock,
+    })
+}
+
+async fn listeners(binds: &[Bind], role: Role) -> Result<Vec<Listener>, StartError> {
+    if role == Role::Companion {
+        let any = Address::Tcp(std::net::SocketAddr::from(([127, 0, 0, 1], 0)));
+        return Ok(vec![Listener::bind(&any).await?]);
+    }
+    let inherited = Listener::inherited().map_err(StartError::Inherited)?;
+    if !inherited.is_empty() {
+        return Ok(inherited);
+    }
+    let mut listeners = Vec::new();
+    for bind in binds {
+        listeners.extend(bound(bind).await?);
+    }
+    Ok(listeners)
+}
+
+/// `localhost` is both families, where the machine has both, on one port.
+async fn bound(bind: &Bind) -> Result<Vec<Listener>, BindError> {
+    match bind {
+        Bind::Tcp(address) => Ok(vec![Listener::bind(&Address::Tcp(*address)).await?]),
+        Bind::Unix(path) => Ok(vec![Listener::bind(&Address::Unix(path.clone())).await?]),
+        Bind::Localhost(port) => {
+            let first = Listener::bind(&Address::Tcp(([127, 0, 0, 1], *port).into())).await?;
+            let port = match first.address() {
+                Ok(Address::Tcp(address)) => address.port(),
+                Ok(Address::Unix(_)) | Err(_) => *port,
+            };
+            let six = std::net::SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, port));
+            match Listener::bind(&Address::Tcp(six)).await {
+                Ok(second) => Ok(vec![first, second]),
+                Err(error @ BindError::Taken { .. }) => Err(error),
+                Err(BindError::Failed { .. }) => Ok(vec![first]),
+            }
+        }
+    }
+}
+
+impl Running {
+    /// Reads the configuration again and puts it in force if it is good.
+    pub async fn reload(&self) {
+        self.reloader.reload().await;
+    }
+
+    /// Waits until the fleet dies of itself, which only a fault of ours brings about.
+    pub async fn failed(&mut self) {
+        let _ = (&mut self.fleet_ended).await;
+    }
+
+    /// Stops everything in order. Ends when all is down.
+    pub async fn stop(self) {
+        let gateway = &self.gateway;
+        gateway.draining.cancel();
+        gateway.tell(EventKind::Draining, Severity::Info, None, Evidence::default());
+        self.accepting.stop_accepting.cancel();
+        self.acceptors.close();
+        self.acceptors.wait().await;
+        self.accepting.connections.close();
+        let all_gone = self.accepting.connections.wait();
+        tokio::pin!(all_gone);
+        let grace = IDLE_GRACE.min(self.shutdown_timeout);
+        if tokio::time::timeout(grace, &mut all_gone).await.is_err() {
+            self.accepting.close_idle.cancel();
+            let rest = self.shutdown_timeout.saturating_sub(grace);
+            if tokio::time::timeout(rest, &mut all_gone).await.is_err() {
+                gateway.stop.cancel();
+                let _ = tokio::time::timeout(IDLE_GRACE, &mut all_gone).await;
+            }
+        }
+        self.background.cancel();
+        gateway.fleet.stop().await;
+        let _ = tokio::time::timeout(IDLE_GRACE, self.fleet_ended).await;
+        gateway.tasks.close();
+        let _ = tokio::time::timeout(IDLE_GRACE, gateway.tasks.wait()).await;
+    }
+}

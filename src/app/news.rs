@@ -1,0 +1,70 @@
+//! From the vault to the fleet: what happens to a credential, as the account's health wants to hear it.
+
+use duduclaw_actors::account::fact::Fact;
+use duduclaw_actors::account::health::{Check, HealthEvent};
+use duduclaw_actors::event::{Event, EventKind, Severity};
+use duduclaw_actors::id::AccountId;
+use duduclaw_actors::outcome::Evidence;
+use duduclaw_actors::ports::EventSink;
+use duduclaw_actors::root::Fleet;
+
+use crate::credentials::{CredentialEvents, CredentialNews};
+
+/// Passes news on.
+#[derive(Clone, Debug)]
+pub struct NewsDesk {
+    fleet: Fleet,
+}
+
+impl NewsDesk {
+    /// A desk that tells this fleet.
+    #[must_use]
+    pub fn new(fleet: Fleet) -> Self {
+        Self { fleet }
+    }
+
+    fn tell(&self, account: AccountId, event: HealthEvent<'static>) {
+        self.fleet.tell(account, Fact::Told(event));
+    }
+
+    fn note(&self, account: AccountId, kind: EventKind, severity: Severity) {
+        let entry = self.fleet.roster().accounts.get(&account).map(|spec| spec.entry.clone());
+        let ts = self.fleet.now();
+        self.fleet.feed.emit(Event { seq: 0, ts, kind, severity, account: entry, evidence: Evidence::default() });
+    }
+}
+
+impl CredentialEvents for NewsDesk {
+    fn happened(&self, account: AccountId, news: CredentialNews) {
+        match news {
+            CredentialNews::Renewed { generation, .. } => {
+                self.tell(account, HealthEvent::TokenRefreshed { generation });
+            }
+            CredentialNews::Adopted { generation } => {
+                self.note(account, EventKind::TokenAdopted, Severity::Info);
+                self.tell(account, HealthEvent::TokenRefreshed { generation });
+            }
+            CredentialNews::Replaced { generation } => {
+                self.tell(account, HealthEvent::CredentialRenewed { generation, check: Check::Passed });
+            }
+            CredentialNews::Broke { cause, detail } => {
+                tracing::error!(account = account.0, detail, "a credential cannot be had");
+                self.tell(account, HealthEvent::CredentialBroke { cause });
+            }
+            CredentialNews::ReadAgain { generation } => {
+                self.tell(account, HealthEvent::CredentialRead { generation });
+            }
+            CredentialNews::GrantLost { access_until } => {
+                self.tell(account, HealthEvent::GrantLost { access_until });
+            }
+            CredentialNews::RefreshFailed { detail, .. } => {
+                self.note(account, EventKind::RefreshFailed { detail }, Severity::Warning);
+            }
+            CredentialNews::NotSaved { detail } => {
+                let detail = format!("the renewed login could not be saved: {detail}");
+                self.note(account, EventKind::RefreshFailed { detail }, Severity::Error);
+            }
+            CredentialNews::Saved => tracing::info!(account = account.0, "the renewed login is saved now"),
+        }
+    }
+}

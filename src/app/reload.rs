@@ -1,0 +1,179 @@
+//! Reading the configuration, at the start and again: checked first, put in force as a whole, or not at all.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use duduclaw_actors::event::{EventKind, Severity};
+use duduclaw_actors::id::{EntryId, Family};
+use duduclaw_actors::outcome::Evidence;
+use duduclaw_actors::root::Fleet;
+use tokio::sync::Mutex;
+
+use crate::config::locate::Named;
+use crate::config::reload::needs_restart;
+use crate::config::report;
+use crate::config::settings::AuthMode;
+use crate::config::surroundings::Surroundings;
+use crate::config::topology::{Element, IdentityFacts, Ids, Lookups, Topology};
+use crate::config::{self, Loaded, Ready};
+use crate::credentials::{
+    Assignment, CLAUDE_TOKEN_URL_VARIABLE, Environment, SecretSource, TokenEndpoint, TokenUrl, credential_kind,
+    identity_facts, stored_accounts,
+};
+use crate::gateway::service::{Gateway, Live};
+
+/// What the configuration looks at of the machine.
+pub type Machine = Arc<dyn Surroundings + Send + Sync>;
+
+/// Where the configuration comes from, and the ids it has given so far.
+pub struct Configuration {
+    named: Named,
+    machine: Machine,
+    ids: Ids,
+}
+
+impl Configuration {
+    /// The configuration that the command line names, on this machine.
+    #[must_use]
+    pub fn new(named: Named, machine: Machine) -> Self {
+        Self { named, machine, ids: Ids::default() }
+    }
+
+    /// Reads and checks it.
+    pub fn load(&mut self) -> Loaded {
+        let names = |family: Family, folder: &Path| {
+            let found = stored_accounts(folder, family).map_err(std::io::Error::other)?;
+            Ok(found.into_iter().map(|account| account.name).collect())
+        };
+        let facts = |_: &EntryId, source: &SecretSource| facts_of(source);
+        let lookups = Lookups { names: &names, facts: &facts };
+        config::load(&self.named, &*self.machine, lookups, &mut self.ids)
+    }
+}
+
+/// A file that cannot be read breaks its account when its secret is wanted; here it merely tells nothing.
+fn facts_of(source: &SecretSource) -> IdentityFacts {
+    let facts = identity_facts(source).unwrap_or_default();
+    let kind = credential_kind(source).unwrap_or_default();
+    IdentityFacts { uuid: facts.uuid, organization: facts.organization, kind }
+}
+
+/// Every account of the fleet with its secret's source and where that is renewed.
+pub(super) fn assignments(topology: &Topology, fleet: &Fleet, environment: &Environment) -> Vec<Assignment> {
+    let accounts =
+        topology.accounts().filter_map(|account| topology.representative(account.id).map(|e| (account.id, e)));
+    let assigned = accounts.map(|(account, entry)| Assignment {
+        account,
+        source: entry.source.clone(),
+        endpoint: endpoint(&topology.elements()[entry.element], environment),
+        generation: fleet.health(account).map(|health| health.generation()).unwrap_or_default().before(),
+    });
+    assigned.collect()
+}
+
+fn endpoint(element: &Element, environment: &Environment) -> Option<TokenEndpoint> {
+    if element.auth != AuthMode::ClaudeOauth {
+        return None;
+    }
+    let variable = environment(CLAUDE_TOKEN_URL_VARIABLE).and_then(|value| value.into_string().ok());
+    let configured = element.token_url.as_ref().map(reqwest::Url::as_str);
+    let url = TokenUrl::of_claude(variable.as_deref(), configured)
+        .inspect_err(|error| tracing::error!(%error, "{CLAUDE_TOKEN_URL_VARIABLE} is not used: it"))
+        .ok()?;
+    let user_agent = element.user_agent.as_ref().and_then(|agent| agent.to_str().ok()).map(str::to_owned);
+    Some(TokenEndpoint { url, user_agent })
+}
+
+/// Puts changed configurations in force.
+pub(super) struct Reloader {
+    configuration: Mutex<Configuration>,
+    gateway: Arc<Gateway>,
+    environment: Environment,
+}
+
+impl Reloader {
+    pub(super) fn new(configuration: Configuration, gateway: Arc<Gateway>, environment: Environment) -> Self {
+        Self { configuration: Mutex::new(configuration), gateway, environment }
+    }
+
+    /// Reads the configuration again. A bad one leaves the old in force and says why.
+    pub(super) async fn reload(&self) {
+        let mut configuration = self.configuration.lock().await;
+        let loaded = configuration.load();
+        match loaded.ready.filter(|_| loaded.report.may_start()) {
+            Some(ready) => self.put_in_force(ready).await,
+            None => self.refuse(&report::render(&loaded.report)),
+        }
+    }
+
+    async fn put_in_force(&self, Ready { settings, topology }: Ready) {
+        let old = self.gateway.live.load_full();
+        for part in needs_restart(&old.settings, &settings) {
+            tracing::warn!(part, "this part of the configuration changed and acts only after a restart");
+        }
+        if let Err(error) = self.gateway.fleet.reload(topology.roster().as_ref().clone()).await {
+            return self.refuse(&error.to_string());
+        }
+        self.gateway.vault.assign(assignments(&topology, &self.gateway.fleet, &self.environment)).await;
+        self.gateway.live.store(Arc::new(Live { settings, topology }));
+        self.gateway.vault.reload_sources().await;
+        self.gateway.tell(EventKind::ConfigReloaded, Severity::Info, None, Evidence::default());
+    }
+
+    fn refuse(&self, detail: &str) {
+        tracing::error!(detail, "the changed configuration is not used; the old one stays in force");
+        let kind = EventKind::ConfigRefused { detail: detail.to_owned() };
+        self.gateway.tell(kind, Severity::Error, None, Evidence::default());
+    }
+
+    /// Where its tasks run.
+    pub(super) fn tasks(&self) -> tokio_util::task::TaskTracker {
+        self.gateway.tasks.clone()
+    }
+
+    /// The files and folders whose change calls for a reload, each with what it looked like.
+    pub(super) async fn sources(&self) -> Watched {
+        let configuration = self.configuration.lock().await;
+        let live = self.gateway.live.load();
+        let mut paths = Vec::new();
+        if let Some(home) = config::locate::home(&configuration.named, &*configuration.machine) {
+            match config::locate::source(&configuration.named, &home, &*configuration.machine) {
+                config::locate::Source::File(path) => paths.push(path),
+                config::locate::Source::BuiltIn => paths.push(home.join("config.toml")),
+            }
+        }
+        paths.push(live.settings.accounts_dir.join(Family::Claude.as_str()));
+        Watched { stamps: paths.into_iter().map(|path| (path.clone(), stamp(&path))).collect() }
+    }
+}
+
+/// What watched files and folders looked like.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Watched {
+    stamps: HashMap<PathBuf, Option<Stamp>>,
+}
+
+impl Watched {
+    /// The folders to watch: a file may be replaced by renaming another over it.
+    pub(super) fn folders(&self) -> impl Iterator<Item = &Path> {
+        self.stamps.keys().filter_map(|path| path.parent()).chain(self.stamps.keys().map(PathBuf::as_path))
+    }
+}
+
+type Stamp = (Option<std::time::SystemTime>, u64, Vec<String>);
+
+/// A file's time and size; a folder's names.
+fn stamp(path: &Path) -> Option<Stamp> {
+    let meta = std::fs::metadata(path).ok()?;
+    if meta.is_dir() {
+        let entries = std::fs::read_dir(path).ok()?;
+        let mut names: Vec<String> = entries
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter(|n| n.ends_with(".json"))
+            .collect();
+        names.sort();
+        return Some((None, 0, names));
+    }
+    Some((meta.modified().ok(), meta.len(), Vec::new()))
+}

@@ -1,0 +1,18 @@
+//! `duduclaw completions`: what a shell needs to complete our commands.
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use super::{Cli, Exit};
+
+/// Print completions for a shell.
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// Which shell.
+    shell: Shell,
+}
+
+pub(super) fn run(args: &CompletionsArgs) -> anyhow::Result<Exit> {
+    clap_complete::generate(args.shell, &mut Cli::command(), "duduclaw", &mut std::io::stdout());
+    Ok(Exit::Done)
+}

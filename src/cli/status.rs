@@ -1,0 +1,99 @@
+//! `duduclaw status`: the fleet at a glance.
+
+use clap::Args;
+use comfy_table::{ContentArrangement, Table, presets};
+
+use super::daemon::Daemon;
+use super::{Exit, Globals};
+use crate::admin::{PoolAccount, PoolView};
+
+/// Show the fleet: state, quota windows, waits.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// As JSON, as the control API gives it.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn run(args: StatusArgs, globals: &Globals) -> anyhow::Result<Exit> {
+    let Some(daemon) = Daemon::find(globals)? else {
+        eprintln!("duduclaw: no daemon runs for this home; start one with `duduclaw serve`");
+        return Ok(Exit::Unreachable);
+    };
+    let pool: PoolView = match daemon.get("/admin/api/pool").await {
+        Ok(pool) => pool,
+        Err(error) => {
+            eprintln!("duduclaw: {error:#}");
+            return Ok(Exit::Unreachable);
+        }
+    };
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&pool)?);
+    } else {
+        println!("{}", table(&pool));
+    }
+    let all_serve = pool.providers.iter().flat_map(|provider| &provider.accounts).all(is_well);
+    Ok(if all_serve { Exit::Done } else { Exit::Degraded })
+}
+
+fn is_well(account: &PoolAccount) -> bool {
+    account.disabled || account.paused || (account.available && !account.needs_login)
+}
+
+fn table(pool: &PoolView) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(["provider", "account", "state", "5h", "7d", "in flight", "conversations", "served"]);
+    for provider in &pool.providers {
+        for account in &provider.accounts {
+            table.add_row([
+                provider.name.clone(),
+                account.name.clone(),
+                label(account),
+                window(account, "5h"),
+                window(account, "7d"),
+                account.in_flight.to_string(),
+                account.conversations.to_string(),
+                format!("{}/{}", account.requests.succeeded, account.requests.attempted),
+            ]);
+        }
+    }
+    table.to_string()
+}
+
+/// What an account is in, in the words of the documentation.
+fn label(account: &PoolAccount) -> String {
+    let cause = account.cause.as_deref().map(|cause| format!(" ({cause})")).unwrap_or_default();
+    let wait = match account.cooldown_secs_remaining {
+        0 => String::new(),
+        seconds => format!(", {} left", span(seconds)),
+    };
+    let word = match account.state.as_str() {
+        _ if account.disabled => "disabled".to_owned(),
+        _ if account.paused => "paused".to_owned(),
+        "broken" => format!("broken{cause}"),
+        _ if account.needs_login => "needs login".to_owned(),
+        "healthy" if account.capped => "capped".to_owned(),
+        "healthy" if account.near_quota => "near quota".to_owned(),
+        "healthy" if !account.available => "not available".to_owned(),
+        "healthy" => "available".to_owned(),
+        state => format!("{}{cause}{wait}", state.replace('_', " ")),
+    };
+    match account.scope_cooldowns.iter().next() {
+        Some((scope, seconds)) => format!("{word}; {scope} {} left", span(*seconds)),
+        None => word,
+    }
+}
+
+fn window(account: &PoolAccount, name: &str) -> String {
+    let used = account.windows.get(name).and_then(|window| window.utilization);
+    used.map_or_else(|| "–".to_owned(), |used| format!("{:.0} %", used * 100.0))
+}
+
+fn span(seconds: u64) -> String {
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7199 => format!("{} min", seconds / 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
