@@ -10,7 +10,7 @@ use crate::upstream::sse::{Event, Interest, Sink};
 use crate::upstream::tee::Observer;
 
 /// Events that say something; all others are passed over unread.
-const WANTED: [&str; 3] = ["message_start", "message_delta", "error"];
+const WANTED: [&str; 4] = ["message_start", "message_delta", "message_stop", "error"];
 
 /// Watches one answer of the Messages API.
 #[derive(Debug)]
@@ -20,19 +20,26 @@ pub struct Meter {
     asked: Asked,
     clock: SharedClock,
     error: Option<Outcome>,
+    stopped: bool,
 }
 
 impl Meter {
     /// A meter for an answer with this head.
     #[must_use]
     pub fn new(head: HeaderMap, asked: Asked, clock: SharedClock) -> Self {
-        Self { usage: UsageMeter::default(), head, asked, clock, error: None }
+        Self { usage: UsageMeter::default(), head, asked, clock, error: None, stopped: false }
     }
 
     /// The tokens seen so far.
     #[must_use]
     pub fn usage(&self) -> Usage {
         self.usage.usage()
+    }
+
+    /// Whether the message is over, whatever becomes of the connection.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.stopped
     }
 
     /// What an error event after output meant, if there was one that means something for the account.
@@ -48,10 +55,10 @@ impl Sink for Meter {
     }
 
     fn event(&mut self, event: Event<'_>) {
-        if event.name == "error" {
-            self.error = error_event(event.data, &self.head, self.asked, self.clock.now());
-        } else {
-            self.usage.read(event.data);
+        match event.name {
+            "error" => self.error = error_event(event.data, &self.head, self.asked, self.clock.now()),
+            "message_stop" => self.stopped = true,
+            _ => self.usage.read(event.data),
         }
     }
 }

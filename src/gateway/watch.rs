@@ -85,8 +85,14 @@ impl Watch {
                 return look(tee, meter, &packets, end, finish);
             }
         }
-        finish.over(end, &meter);
+        told(end, &meter, finish);
     }
+}
+
+/// A client that leaves once the message is over has had it all.
+fn told(end: End, meter: &Meter, finish: Box<dyn Finish>) {
+    let end = if end == End::ClientGone && meter.is_over() { End::Complete } else { end };
+    finish.over(end, meter);
 }
 
 fn look(mut tee: Tee, mut meter: Meter, packets: &[Bytes], end: End, finish: Box<dyn Finish>) {
@@ -94,5 +100,5 @@ fn look(mut tee: Tee, mut meter: Meter, packets: &[Bytes], end: End, finish: Box
         tee.push(packet, &mut meter);
     }
     tee.finish(&mut meter);
-    finish.over(end, &meter);
+    told(end, &meter, finish);
 }

@@ -1,0 +1,6 @@
+//! Black-box tests over HTTP: the gateway as a client meets it, in front of simulated providers whose log is the judge.
+//!
+//! Each test has a gateway, a simulator, a home and a clock of its own, so none depends on another.
+
+mod smoke;
+mod support;

@@ -1,0 +1,331 @@
+//! A gateway in front of a simulated provider, both on loopback, on one clock that the test may move.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use duduclaw::admin::{PoolAccount, PoolView};
+use duduclaw::app::{self, Configuration, Options, Role, Running};
+use duduclaw::config::locate::Named;
+use duduclaw::config::surroundings::Surroundings;
+use duduclaw::credentials::Environment;
+use duduclaw::gateway::listener::Address;
+use duduclaw::sim::{AccountKind, AccountSpec, Endpoint, Record, Sim, SimConfig, SimHandle};
+use duduclaw_actors::clock::{Clock, SystemClock};
+use duduclaw_actors::event::Event;
+use duduclaw_actors::ports::Observer;
+use serde_json::{Value, json};
+
+/// How long anything may take before the test fails.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Every event, as the feed told it.
+#[derive(Clone, Default)]
+pub struct Events(Arc<Mutex<Vec<Event>>>);
+
+impl Events {
+    /// All so far.
+    pub fn all(&self) -> Vec<Event> {
+        self.0.lock().unwrap().clone()
+    }
+
+    /// Those of one kind, by the name it has in JSON.
+    pub fn of(&self, kind: &str) -> Vec<Value> {
+        let all = self.all().into_iter().map(|event| serde_json::to_value(event).unwrap());
+        all.filter(|event| event["kind"]["kind"] == kind).collect()
+    }
+
+    /// Waits until an event of this kind was told.
+    pub async fn wait_for(&self, kind: &str) -> Value {
+        eventually(|| self.of(kind).into_iter().next()).await
+    }
+}
+
+impl Observer for Events {
+    fn observe(&mut self, event: &Event) {
+        self.0.lock().unwrap().push(event.clone());
+    }
+}
+
+/// A machine that has only what the test gives it.
+#[derive(Clone, Default)]
+pub struct TestMachine {
+    vars: Vec<(String, String)>,
+    home: PathBuf,
+}
+
+impl Surroundings for TestMachine {
+    fn var(&self, name: &str) -> Option<OsString> {
+        self.vars.iter().find(|(known, _)| known == name).map(|(_, value)| value.into())
+    }
+
+    fn vars_beginning(&self, prefix: &str) -> Vec<String> {
+        self.vars.iter().map(|(name, _)| name.clone()).filter(|name| name.starts_with(prefix)).collect()
+    }
+
+    fn read(&self, path: &Path) -> std::io::Result<Vec<u8>> {
+        std::fs::read(path)
+    }
+
+    fn user_home(&self) -> Option<PathBuf> {
+        Some(self.home.clone())
+    }
+}
+
+/// How a world is to be.
+pub struct WorldBuilder {
+    sim: SimConfig,
+    server: String,
+    tables: String,
+    provider: String,
+    accounts: Vec<(String, String)>,
+    vars: Vec<(String, String)>,
+    whole: Option<String>,
+}
+
+/// A gateway, its provider, its home, its clock.
+pub struct World {
+    /// The provider.
+    pub sim: SimHandle,
+    /// The gateway.
+    pub running: Option<Running>,
+    /// The clock of both.
+    pub clock: Arc<SystemClock>,
+    /// What happened.
+    pub events: Events,
+    /// Where the gateway is.
+    pub url: String,
+    /// A plain client.
+    pub client: reqwest::Client,
+    /// The home.
+    pub home: tempfile::TempDir,
+}
+
+impl World {
+    /// A world whose provider has these accounts, each configured at the gateway in this order.
+    pub fn with(accounts: impl IntoIterator<Item = AccountSpec>) -> WorldBuilder {
+        let sim = SimConfig::with(accounts);
+        WorldBuilder {
+            sim,
+            server: String::new(),
+            tables: String::new(),
+            provider: String::new(),
+            accounts: Vec::new(),
+            vars: Vec::new(),
+            whole: None,
+        }
+    }
+
+    /// A world with logins of these names.
+    pub async fn logins(names: &[&str]) -> Self {
+        Self::with(names.iter().map(|name| AccountSpec::oauth(name))).start().await
+    }
+
+    /// A request for a model, as Claude Code would ask, in this session.
+    pub fn ask(&self, session: &str, prompt: &str, stream: bool) -> reqwest::RequestBuilder {
+        let body = json!({
+            "model": "claude-opus-5-5", "max_tokens": 256, "stream": stream,
+            "messages": [{"role": "user", "content": prompt}],
+        });
+        let request = self.post("/v1/messages?beta=true").json(&body);
+        if session.is_empty() { request } else { request.header("x-claude-code-session-id", session) }
+    }
+
+    /// A bare POST.
+    pub fn post(&self, path: &str) -> reqwest::RequestBuilder {
+        self.client.post(format!("{}{path}", self.url)).header("anthropic-version", "2023-06-01")
+    }
+
+    /// Inference requests that reached the provider with this account's credential.
+    pub fn hits(&self, account: &str) -> usize {
+        self.messages().iter().filter(|record| record.account.as_deref() == Some(account)).count()
+    }
+
+    /// Inference requests that reached the provider.
+    pub fn messages(&self) -> Vec<Record> {
+        self.sim.log().into_iter().filter(|record| record.endpoint == Endpoint::Messages).collect()
+    }
+
+    /// Lets time pass for gateway and provider.
+    pub fn advance(&self, seconds: u64) {
+        self.clock.advance(Duration::from_secs(seconds));
+    }
+
+    /// The present moment in epoch seconds.
+    pub fn now(&self) -> i64 {
+        self.clock.now().wall.as_secs()
+    }
+
+    /// The fleet, as the control API shows it.
+    pub async fn pool(&self) -> PoolView {
+        let key = std::fs::read_to_string(self.home.path().join("admin-token")).unwrap();
+        let request = self.client.get(format!("{}/admin/api/pool", self.url)).bearer_auth(key.trim());
+        request.send().await.unwrap().json().await.unwrap()
+    }
+
+    /// One account, as the control API shows it.
+    pub async fn account(&self, name: &str) -> PoolAccount {
+        let pool = self.pool().await;
+        let mut accounts = pool.providers.into_iter().flat_map(|provider| provider.accounts);
+        accounts.find(|account| account.name == name).unwrap_or_else(|| panic!("no account {name}"))
+    }
+
+    /// Waits until an account is in this state.
+    pub async fn until_state(&self, name: &str, state: &str) -> PoolAccount {
+        let started = std::time::Duration::ZERO;
+        let mut waited = started;
+        loop {
+            let account = self.account(name).await;
+            if account.state == state {
+                return account;
+            }
+            assert!(waited < PATIENCE, "{name} is {} and not {state}", account.state);
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            waited += Duration::from_millis(10);
+        }
+    }
+
+    /// Stops the gateway in order.
+    pub async fn stop(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.stop().await;
+        }
+    }
+}
+
+impl WorldBuilder {
+    /// Lines for `[server]`.
+    pub fn server(mut self, lines: &str) -> Self {
+        self.server.push_str(lines);
+        self.server.push('\n');
+        self
+    }
+
+    /// Whole tables for the configuration.
+    pub fn tables(mut self, text: &str) -> Self {
+        self.tables.push_str(text);
+        self.tables.push('\n');
+        self
+    }
+
+    /// Lines for `[providers.anthropic]`.
+    pub fn provider(mut self, lines: &str) -> Self {
+        self.provider.push_str(lines);
+        self.provider.push('\n');
+        self
+    }
+
+    /// Lines for one account's table.
+    pub fn account(mut self, name: &str, lines: &str) -> Self {
+        self.accounts.push((name.to_owned(), lines.to_owned()));
+        self
+    }
+
+    /// An environment variable of the gateway.
+    pub fn var(mut self, name: &str, value: &str) -> Self {
+        self.vars.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Changes the simulator.
+    pub fn sim(mut self, change: impl FnOnce(&mut SimConfig)) -> Self {
+        change(&mut self.sim);
+        self
+    }
+
+    /// The whole configuration, with `{sim}` for the simulator's address and `{creds}` for the folder with a
+    /// `NAME.json` for each login. `[server] bind` must be `127.0.0.1:0`.
+    pub fn config(mut self, text: &str) -> Self {
+        self.whole = Some(text.to_owned());
+        self
+    }
+
+    /// Starts both.
+    pub async fn start(self) -> World {
+        let clock = Arc::new(SystemClock::default());
+        let loopback = "127.0.0.1:0".parse().unwrap();
+        let sim = Sim::start(self.sim.clone(), Arc::clone(&clock), loopback).await.unwrap();
+        let home = tempfile::tempdir().unwrap();
+        let mut vars = self.vars.clone();
+        for account in &self.sim.accounts {
+            write_login(&sim, home.path(), &account.name, &mut vars);
+        }
+        std::fs::write(home.path().join("config.toml"), self.text(&sim, home.path())).unwrap();
+        let machine = TestMachine { vars: vars.clone(), home: home.path().to_owned() };
+        let named = Named { home: Some(home.path().to_owned()), config: None };
+        let events = Events::default();
+        let environment: Environment =
+            Arc::new(move |name| vars.iter().find(|(known, _)| known == name).map(|(_, value)| value.into()));
+        let options = Options {
+            configuration: Configuration::new(named, Arc::new(machine)),
+            clock: Arc::clone(&clock) as _,
+            observers: vec![Box::new(events.clone())],
+            role: Role::Daemon,
+            environment,
+        };
+        let running = app::start(options).await.unwrap_or_else(|error| panic!("{error}"));
+        let Address::Tcp(address) = running.addresses[0].clone() else { panic!("a TCP address") };
+        let client = reqwest::Client::builder().no_proxy().no_gzip().build().unwrap();
+        World { sim, running: Some(running), clock, events, url: format!("http://{address}"), client, home }
+    }
+
+    fn text(&self, sim: &SimHandle, home: &Path) -> String {
+        if let Some(whole) = &self.whole {
+            return whole.replace("{sim}", &sim.base_url()).replace("{creds}", &home.display().to_string());
+        }
+        let mut text = format!(
+            "[server]\nbind = \"127.0.0.1:0\"\n{}\n{}\n[providers.anthropic]\nkind = \"anthropic\"\nbase_url = \"{}\"\n\
+             auth = \"claude_oauth\"\ntoken_url = \"{}\"\n{}\n",
+            self.server,
+            self.tables,
+            sim.base_url(),
+            sim.token_url(),
+            self.provider
+        );
+        for account in &self.sim.accounts {
+            let source = match account.kind {
+                AccountKind::Oauth => format!("credentials = \"{}/{}.json\"", home.display(), account.name),
+                AccountKind::SetupToken => format!("token_env = \"{}\"", variable(&account.name)),
+                AccountKind::ApiKey => format!("api_key_env = \"{}\"", variable(&account.name)),
+            };
+            let more: String =
+                self.accounts.iter().filter(|(name, _)| *name == account.name).map(|(_, l)| format!("{l}\n")).collect();
+            text.push_str(&format!(
+                "[[providers.anthropic.accounts]]\nname = \"{}\"\n{source}\n{more}\n",
+                account.name
+            ));
+        }
+        text
+    }
+}
+
+fn variable(name: &str) -> String {
+    format!("SECRET_OF_{}", name.to_uppercase().replace('-', "_"))
+}
+
+fn write_login(sim: &SimHandle, home: &Path, name: &str, vars: &mut Vec<(String, String)>) {
+    let held = sim.credentials(name).unwrap();
+    if held.kind != AccountKind::Oauth {
+        vars.push((variable(name), held.token));
+        return;
+    }
+    let login = json!({"claudeAiOauth": {
+        "accessToken": held.token, "refreshToken": held.refresh_token, "expiresAt": held.expires_at,
+        "scopes": ["user:inference"], "subscriptionType": "max",
+    }});
+    std::fs::write(home.join(format!("{name}.json")), login.to_string()).unwrap();
+}
+
+/// Waits until something is there.
+pub async fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    let mut waited = Duration::ZERO;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(waited < PATIENCE, "it did not come about");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        waited += Duration::from_millis(5);
+    }
+}
