@@ -20,6 +20,43 @@
 //! row says so. The table is made from `apply` by a test.
 //!
 //! <!-- transitions: begin -->
+//! | | healthy | strike | erroring | rate_limited | scope | breather | budget | balance | auth_dead | trial | broken | needs_login | paused | unverified |
+//! |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
+//! | served | · | −strike | −erroring | −rate_limited | · | · | · | · | −auth_dead | −trial | · | · | · | −unverified |
+//! | served, in the scope | · | −strike | −erroring | −rate_limited | −scope | · | · | · | −auth_dead | −trial | · | · | · | −unverified |
+//! | served, sent before | · | −strike | · | · | · | · | · | · | · | · | · | · | · | −unverified |
+//! | quota refused | +rate_limited | +rate_limited | +rate_limited | ↻rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited |
+//! | quota refused for the scope | +scope | +scope | +scope | +scope | ↻scope | +scope | +scope | +scope | +scope | +scope | +scope | +scope | +scope | +scope |
+//! | throttled, 5 s stated | +breather | +breather | +breather | +breather | +breather | · | +breather | +breather | +breather | +breather | +breather | +breather | +breather | +breather |
+//! | throttled, 60 s stated | +rate_limited | +rate_limited | +rate_limited | ↻rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited |
+//! | throttled, nothing stated | +rate_limited | +rate_limited | +rate_limited | ↻rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited |
+//! | credential refused (401) | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | · | −trial +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead |
+//! | credential refused, sent before | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | · | · | +auth_dead | +auth_dead | +auth_dead | +auth_dead |
+//! | organisation refused (403) | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | · | −trial +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead |
+//! | balance empty | +balance | +balance | +balance | +balance | +balance | +balance | +balance | ↻balance | +balance | +balance | +balance | +balance | +balance | +balance |
+//! | fault, unreachable, late, blank | +strike | −strike +erroring | ↻erroring | +strike | +strike | +strike | +strike | +strike | +strike | +strike | +strike | +strike | +strike | +strike |
+//! | fault, 20 s stated | +erroring | −strike +erroring | ↻erroring | +erroring | +erroring | +erroring | +erroring | +erroring | +erroring | +erroring | +erroring | +erroring | +erroring | +erroring |
+//! | body broke | +strike | −strike +erroring | ↻erroring | +strike | +strike | +strike | +strike | +strike | +strike | +strike | +strike | +strike | +strike | +strike |
+//! | relayed, abandoned | · | · | · | · | · | · | · | · | · | · | · | · | · | · |
+//! | body complete, client gone | · | · | · | · | · | · | · | · | · | · | · | · | · | · |
+//! | fault of a side call | · | · | · | · | · | · | · | · | · | · | · | · | · | · |
+//! | usage below the thresholds | · | · | · | −rate_limited | −scope | · | · | · | · | · | · | · | · | · |
+//! | two days passed | · | −strike | −erroring | −rate_limited | −scope | −breather | −budget | −balance | −auth_dead +trial | · | · | · | · | · |
+//! | credential renewed | · | · | · | · | · | · | · | · | −auth_dead | −trial | −broken | −needs_login | · | −unverified |
+//! | credential broke | +broken | +broken | +broken | +broken | +broken | +broken | +broken | +broken | +broken | +broken | · | −needs_login +broken | +broken | +broken |
+//! | source reads again | · | · | · | · | · | · | · | · | · | · | −broken | · | · | · |
+//! | grant lost | +needs_login | +needs_login | +needs_login | +needs_login | +needs_login | +needs_login | +needs_login | +needs_login | +needs_login | +needs_login | · | · | +needs_login | +needs_login |
+//! | grant regained | · | · | · | · | · | · | · | · | · | · | · | −needs_login | · | · |
+//! | check says valid | · | · | · | · | · | · | · | · | −auth_dead | −trial | · | · | · | −unverified |
+//! | check says refused | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | · | −trial +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead |
+//! | check undecided | · | · | · | · | · | · | · | · | · | · | · | · | · | · |
+//! | budget reached | +budget | +budget | +budget | +budget | +budget | +budget | · | +budget | +budget | +budget | +budget | +budget | +budget | +budget |
+//! | budget raised | · | · | · | · | · | · | −budget | · | · | · | · | · | · | · |
+//! | paused | +paused | +paused | +paused | +paused | +paused | +paused | +paused | +paused | +paused | +paused | +paused | +paused | · | +paused |
+//! | resumed | · | · | · | · | · | · | · | · | · | · | · | · | −paused | · |
+//! | cleared | · | · | · | −rate_limited | −scope | −breather | −budget | −balance | · | · | · | · | · | · |
+//! | settings changed | · | · | · | · | · | · | · | · | · | · | · | · | · | · |
+//! | clock stepped | · | · | · | · | · | · | · | · | · | · | · | · | · | · |
 //! <!-- transitions: end -->
 
 mod auth;
@@ -344,6 +381,7 @@ impl Health {
         }
     }
 
+    /// Figures first, so that a refusal knows them; what they end last, so that a refusal's own figures end nothing.
     fn answered(&mut self, answered: &Answered, report: &mut Report<'_>) {
         if !self.is_current(answered.generation, report) {
             return;
@@ -352,11 +390,11 @@ impl Health {
         let ignored = sabotaged!(RelayedQuotaIgnored) && answered.outcome == Outcome::Relayed;
         if !answered.quota.is_empty() && !ignored {
             self.quota.apply(&answered.quota, answered.answered_at, report.now);
-            self.limits.observed(&self.quota, &self.settings, report);
         }
         let answered_at = clamped(answered.answered_at, report.now);
         let Answered { call, scope, sent_at, .. } = *answered;
         self.learn(&answered.outcome, &Attempt { call, scope, sent_at, answered_at }, report);
+        self.limits.observed(&self.quota, &self.settings, report);
     }
 
     fn ended(&mut self, ended: &Ended, report: &mut Report<'_>) {
@@ -424,7 +462,7 @@ impl Health {
         self.erroring.served(attempt.sent_at, report);
         self.auth.served(attempt.sent_at, report);
         self.spend.served(attempt.sent_at, report);
-        self.credential.unverified = false;
+        self.credential.unverified &= sabotaged!(NeverVerified);
     }
 
     fn fail(&mut self, cause: Cause, wait: Option<Duration>, attempt: &Attempt, report: &mut Report<'_>) {

@@ -5,6 +5,7 @@ mod history;
 mod properties;
 mod restarts;
 mod rules;
+mod shadow;
 mod transitions;
 
 use super::*;
@@ -12,7 +13,7 @@ use crate::clock::{Boot, Wall};
 use crate::event::EndedBy;
 use crate::id::{LeaseId, Window};
 use crate::outcome::{HoldScope, QuotaReading, QuotaRefusal, QuotaStatus, Usage};
-use crate::standing::{HoldKind, Stated};
+use crate::standing::{CredentialState, HoldKind, Stated};
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 3600;
