@@ -141,8 +141,9 @@ impl World {
 
     fn outcome(&self, choice: u8, amount: u16) -> Outcome {
         let seconds = u64::from(amount);
-        let until = (amount % 4 != 0).then(|| Deadline::Wall(self.now.wall.plus(Duration::from_secs(seconds))));
-        let wait = (amount % 3 == 0).then(|| Duration::from_secs(seconds % 1800));
+        let until =
+            (!amount.is_multiple_of(4)).then(|| Deadline::Wall(self.now.wall.plus(Duration::from_secs(seconds))));
+        let wait = amount.is_multiple_of(3).then(|| Duration::from_secs(seconds % 1800));
         match choice {
             0..=2 => Outcome::Served,
             3 => fable_refused(until),
@@ -153,12 +154,12 @@ impl World {
             8 => Outcome::Unauthorized,
             9 => Outcome::OrgRefused,
             10 => Outcome::ServerFault { cause: Cause::Overloaded, wait },
-            11 => Outcome::Unreachable { connecting: amount % 2 == 0 },
+            11 => Outcome::Unreachable { connecting: amount.is_multiple_of(2) },
             12 => Outcome::Blank,
             13 => Outcome::Relayed,
             14 => Outcome::BalanceEmpty,
-            _ if amount % 2 == 0 => Outcome::Abandoned,
-            _ => Outcome::HeadTimeout { streaming: amount % 3 == 0 },
+            _ if amount.is_multiple_of(2) => Outcome::Abandoned,
+            _ => Outcome::HeadTimeout { streaming: amount.is_multiple_of(3) },
         }
     }
 
@@ -169,7 +170,7 @@ impl World {
         let status =
             [None, Some(QuotaStatus::Allowed), Some(QuotaStatus::Rejected), None][usize::from(amount % 4)].clone();
         let reading = QuotaReading { windows: self.windows(amount), ..QuotaReading::default() };
-        if amount % 7 == 0 { QuotaReading { status, ..reading } } else { reading }
+        if amount.is_multiple_of(7) { QuotaReading { status, ..reading } } else { reading }
     }
 
     fn windows(&self, amount: u16) -> Vec<WindowReading> {
@@ -178,7 +179,7 @@ impl World {
         let window = |name: &&str| WindowReading {
             window: Window::from_name(name),
             utilization: (!amount.is_multiple_of(11)).then(|| f64::from(amount % 101) / 100.0),
-            reset: (amount % 4 != 0).then(|| self.now.wall.plus(Duration::from_secs(u64::from(amount)))),
+            reset: (!amount.is_multiple_of(4)).then(|| self.now.wall.plus(Duration::from_secs(u64::from(amount)))),
             status: amount.is_multiple_of(5).then_some(QuotaStatus::Rejected),
         };
         names.iter().map(window).collect()
