@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::Settings;
+use super::evidence::Attempt;
 use super::report::Report;
 use super::slot::{self, Laid, Term};
-use super::{Attempt, Settings};
 use crate::account::quota::{self, Quota};
 use crate::clock::{Deadline, Timestamp, Wall};
 use crate::event::{EndedBy, EventKind, Severity};

@@ -2,6 +2,7 @@
 
 mod faults;
 mod history;
+mod lives;
 mod properties;
 mod restarts;
 mod rules;
@@ -11,8 +12,12 @@ mod transitions;
 use super::*;
 use crate::clock::{Boot, Wall};
 use crate::event::EndedBy;
-use crate::id::{LeaseId, Window};
-use crate::outcome::{HoldScope, QuotaReading, QuotaRefusal, QuotaStatus, Usage};
+use crate::id::{LeaseId, ModelScope, Window};
+use crate::outcome::{
+    Answered, CallKind, Cause, Close, Ended, Evidence, HoldScope, Outcome, QuotaReading, QuotaRefusal, QuotaStatus,
+    Usage, WindowReading,
+};
+use crate::roster::WindowLimits;
 use crate::standing::{CredentialState, HoldKind, Stated};
 
 const MINUTE: i64 = 60;

@@ -1,7 +1,7 @@
 //! For each rule a machine that breaks it: some property must notice.
 
 use super::history::Step;
-use super::properties::live;
+use super::lives::live;
 use crate::account::fault::{self, Fault};
 
 /// The same histories for every fault, on every run. Every second one repeats itself, as an account does that fails

@@ -102,7 +102,7 @@ fn parts(health: &Health) -> Vec<(&'static str, u64)> {
         ("trial", health.auth.on_trial),
         ("broken", health.credential.is_broken()),
         ("needs_login", health.credential.state() != CredentialState::Usable && !health.credential.is_broken()),
-        ("paused", health.paused.0 == Paused::Yes),
+        ("paused", health.paused == Paused::Yes),
         ("unverified", health.credential.unverified),
     ];
     parts.extend(flags.into_iter().filter(|(_, set)| *set).map(|(name, _)| (name, 0)));
