@@ -159,7 +159,8 @@ fn an_older_status_does_not_replace_a_newer_one() {
 #[test]
 fn absurd_resets_and_shares_count_as_not_stated() {
     for reset in [-1, 0, 5 * HOUR + 1801, i64::MAX / 4000] {
-        assert_eq!(state(&seen(&[used("5h", 0.5, reset)]), "5h").reset, None, "{reset}");
+        let after = state(&seen(&[used("5h", 0.5, reset)]), "5h");
+        assert_eq!((after.utilization, after.reset), (Some(0.5), None), "{reset}");
     }
     assert_eq!(state(&seen(&[used("5h", 0.5, 5 * HOUR + 1800)]), "5h").reset, Some(wall(5 * HOUR + 1800)));
     for share in [f64::NAN, f64::INFINITY, -0.1] {
