@@ -138,8 +138,8 @@ pub enum Effect {
         /// What shows it.
         evidence: Evidence,
     },
-    /// Tell admission: the [`Standing`] is another.
+    /// Tell admission: the [`Standing`](crate::standing::Standing) is another.
     Publish,
-    /// Keep a [`Snapshot`]: what must survive a restart changed.
+    /// Keep a [`Snapshot`](super::Snapshot): what must survive a restart changed.
     Persist,
 }
