@@ -52,12 +52,13 @@ pub enum CredentialState {
 }
 
 /// Whether the operator paused an account.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Paused {
     /// By hand; survives restart.
     Yes,
     /// No.
+    #[default]
     No,
 }
 
@@ -103,10 +104,11 @@ pub enum Stated {
 }
 
 /// The state that is shown: the gravest. Declared from least to gravest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// Nothing holds it (a scope hold alone leaves it healthy).
+    #[default]
     Healthy,
     /// [`HoldKind::Erroring`].
     Erroring,

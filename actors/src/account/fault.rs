@@ -87,6 +87,12 @@ pub(crate) enum Fault {
     HoldsNeverEnd,
     /// Headers of a relayed answer are not read.
     RelayedQuotaIgnored,
+    /// A judgement counts a figure whose reset is past.
+    OldFigureJudged,
+    /// A judgement counts a status whose boundary is past.
+    OldStatusJudged,
+    /// Unverified stays after a served request.
+    NeverVerified,
 }
 
 impl Fault {
@@ -132,6 +138,9 @@ impl Fault {
         Self::RestartStopsClock,
         Self::HoldsNeverEnd,
         Self::RelayedQuotaIgnored,
+        Self::OldFigureJudged,
+        Self::OldStatusJudged,
+        Self::NeverVerified,
     ];
 }
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use self::judge::{CAP_MARGIN, Capped, NearCause};
-pub(super) use self::observe::{civil, moved};
+pub(super) use self::observe::moved;
 use crate::clock::Wall;
 use crate::id::{ModelScope, Window};
 use crate::outcome::QuotaStatus;
@@ -211,7 +211,8 @@ impl WindowState {
     /// The share used, unless its time is over at `now`.
     #[must_use]
     pub fn utilization_at(&self, length: Duration, now: Wall) -> Option<f64> {
-        let over = is_over(self.reset, now) || self.observed_at.is_none_or(|at| at.plus(length) <= now);
+        let over = is_over(self.reset, now) && !sabotaged!(OldFigureJudged)
+            || self.observed_at.is_none_or(|at| at.plus(length) <= now);
         if over { None } else { self.utilization }
     }
 
@@ -225,7 +226,11 @@ impl WindowState {
     #[must_use]
     pub fn status_at(&self, length: Duration, now: Wall) -> Option<&QuotaStatus> {
         let stale = self.status_observed_at.is_none_or(|at| at.plus(length) <= now);
-        if stale || is_over(self.status_boundary, now) { None } else { self.status.as_ref() }
+        if stale || is_over(self.status_boundary, now) && !sabotaged!(OldStatusJudged) {
+            None
+        } else {
+            self.status.as_ref()
+        }
     }
 
     /// Whether the provider's last word on it, at `now`, is a refusal.

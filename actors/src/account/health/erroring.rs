@@ -50,7 +50,7 @@ impl Erroring {
         match stated {
             Some(until) => self.hold_until(until, Stated::ByProvider, failure, report),
             None if !self.is_news(failure.sent_at) && !sabotaged!(ParallelDoubles) => {}
-            None if self.failures > 0 || self.is_second(report.now) || sabotaged!(FirstFailureHolds) => {
+            None if self.failures > 0 || self.strike.is_some() || sabotaged!(FirstFailureHolds) => {
                 self.back_off(failure, report);
             }
             None => self.strike = Some(report.now),
@@ -60,10 +60,6 @@ impl Erroring {
     /// Whether a request was sent after the last back-off began.
     fn is_news(&self, sent_at: Timestamp) -> bool {
         self.last_began.is_none_or(|began| slot::is_after(sent_at, began))
-    }
-
-    fn is_second(&self, now: Timestamp) -> bool {
-        self.strike.is_some_and(|first| now.since(first) <= STRIKE_LIFE || sabotaged!(StrikeNeverAges))
     }
 
     fn back_off(&mut self, failure: Failure, report: &mut Report<'_>) {
@@ -106,5 +102,7 @@ impl Erroring {
 
     pub(super) fn lapse(&mut self, report: &mut Report<'_>) {
         slot::lapse(&mut self.hold, HoldScope::Account, report);
+        let now = report.now;
+        self.strike.take_if(|first| now.since(*first) > STRIKE_LIFE && !sabotaged!(StrikeNeverAges));
     }
 }

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::Settings;
+use super::evidence::Attempt;
 use super::report::Report;
 use super::slot::{self, Laid, Term};
-use super::{Attempt, Settings};
 use crate::account::quota::{self, Quota};
 use crate::clock::{Deadline, Timestamp, Wall};
 use crate::event::{EndedBy, EventKind, Severity};
@@ -35,8 +36,9 @@ pub(super) struct Limits {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Limit {
     pub(super) hold: Option<Hold>,
-    windows: Vec<Window>,
-    refused_at: Wall,
+    pub(super) windows: Vec<Window>,
+    /// When the last refusal was taken in: what an observation must be newer than.
+    pub(super) refused_at: Wall,
 }
 
 /// Throttles without a stated wait, one after the other.
@@ -182,7 +184,6 @@ impl Limits {
 impl Limit {
     /// Lays the hold. Of several refusals the one that ends last decides which windows an observation must show.
     fn refused(&mut self, term: Term, windows: &[Window], attempt: &Attempt, report: &mut Report<'_>) {
-        let seen = quota::civil(attempt.answered_at, report.now);
         let decides = self.hold.is_none_or(|hold| hold.until.later(term.until, report.now) != hold.until);
         match slot::lay(&mut self.hold, term, attempt.sent_at, report) {
             Laid::Began => self.windows = windows.to_vec(),
@@ -190,7 +191,7 @@ impl Limit {
             Laid::Renewed | Laid::Joined if decides || !self.windows.is_empty() => self.join(windows),
             Laid::Renewed | Laid::Joined => {}
         }
-        self.refused_at = self.refused_at.max(seen);
+        self.refused_at = report.now.wall;
     }
 
     fn join(&mut self, windows: &[Window]) {

@@ -145,7 +145,7 @@ impl WindowState {
 }
 
 /// The civil moment of `at` by the present civil clock, whatever that clock showed then; never after `now`.
-pub(in crate::account) fn civil(at: Timestamp, now: Timestamp) -> Wall {
+fn civil(at: Timestamp, now: Timestamp) -> Wall {
     Deadline::Boot(at.boot).as_wall(now).min(now.wall)
 }
 
