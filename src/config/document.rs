@@ -5,6 +5,7 @@
 //! Nothing here knows what a key means.
 
 mod deserialize;
+mod fault;
 mod overlay;
 
 use serde::de::DeserializeOwned;
@@ -15,7 +16,7 @@ pub(crate) use deserialize::{At, Mark, Ordered};
 
 use crate::config::problem::{Place, Problem, Severity};
 use crate::config::surroundings::Surroundings;
-use deserialize::{Fault, Segment};
+use fault::{Fault, Segment};
 
 /// One value and where it came from.
 pub(crate) struct Node {

@@ -236,7 +236,7 @@ fn a_list_of_tokens_is_read_whole_or_named() {
     error: c:2: clients "a" and "b" have the same token; give each its own
     error: c:2: the token of client "a" begins with ddj_, as tokens of jobs do; use another
     warning: c:1: [server.auth] lets nobody in: no client has a token; name tokens_env or add clients
-    warning: c:2: the variable T is not set: the clients it would name are not let in
+    warning: c:2: the variable T is not set, or empty: the clients it would name are not let in
     "#);
 }
 
@@ -358,12 +358,12 @@ fn both_forms_in_one_file_are_refused_with_the_rewrite() {
         [[upstreams]]
         name = "anthropic"
         provider = "anthropic"
-        auth = { mode = "claude_oauth", accounts = ["a", { name = "b", token_env = … }] }
+        auth = { mode = "claude_oauth", accounts = ["a", { name = "b", token_env = "T" }] }
         [[upstreams]]
         name = "mine"
         provider = "mine"
         kind = "anthropic"
-        base_url = …  (as it is)
+        base_url = "http://127.0.0.1:1"
         auth = "passthrough"
     "#);
 }
@@ -381,7 +381,7 @@ fn an_upstream_needs_a_name_a_provider_and_one_scope() {
                 [[upstreams]]\nname = \"e\"\nprovider = \"anthropic\"\n";
     insta::assert_snapshot!(said_on(text, &Fake::default()), @r#"
     error: c:1: an entry of [[upstreams]] has no name
-    error: c:5: upstream At { value: "a", mark: Mark(8) }: provider is none of anthropic, codex, openai, gemini, ollama, kimi; give kind and base_url
+    error: c:5: upstream "a": provider is none of anthropic, codex, openai, gemini, ollama, kimi; give kind and base_url
     error: c:6: upstream "b" has accounts but no auth; e.g. auth = "claude_oauth"
     error: c:9: auth of upstream "b" has no mode; e.g. mode = "claude_oauth"
     error: c:13: auth of upstream "c" has an empty accounts list; name accounts, or leave the key out for the whole store

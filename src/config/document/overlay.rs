@@ -6,7 +6,7 @@ use std::path::Path;
 
 use toml::de::DeValue;
 
-use super::deserialize::Segment;
+use super::fault::Segment;
 use super::{Document, Entry, Lines, Mark, Node, Value};
 use crate::config::problem::{Place, Problem, Severity};
 use crate::config::surroundings::Surroundings;

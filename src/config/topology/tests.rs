@@ -308,6 +308,13 @@ fn a_store_that_cannot_be_read_is_said() {
     let named = Named { home: Some("/h".into()), config: Some("/c.toml".into()) };
     let names = |_: Family, _: &Path| Err(io::Error::from(io::ErrorKind::PermissionDenied));
     let loaded = load(&named, &machine, Lookups { names: &names, facts: &nothing_known }, &mut Ids::default());
+    let built_in = load(
+        &Named::default(),
+        &Fake::default(),
+        Lookups { names: &names, facts: &nothing_known },
+        &mut Ids::default(),
+    );
+    assert!(built_in.report.problems[0].text.contains("cannot be read"));
     let said: Vec<_> = loaded.report.problems.iter().map(ToString::to_string).collect();
     insta::assert_snapshot!(said.join("\n"), @"warning: /c.toml:1: the account store /h/accounts/claude cannot be read: permission denied");
 }
