@@ -555,3 +555,34 @@ fn a_client_whose_token_cannot_be_had_is_not_let_in() {
     warning: c:9: client "c" is not let in: /missing is not there
     "#);
 }
+
+/// What is left out because it does not fit hides only that it is missing, in its own table.
+#[test]
+fn one_mistake_hides_no_other() {
+    let text = "[server]\nbimd = 1\ndefault_provider = \"b\"\n[providers.a]\nkind = 5\nbase_url = \"http://127.0.0.1:1\"\n\
+                [providers.b]\nbase_url = \"http://127.0.0.1:1\"\n[[routes]]\nmodel = \"m\"\nprovider = \"a\"\n\
+                [[routes]]\nmodel = \"n\"\nprovider = \"c\"\n[[server.auth.clients]]\ntoken_env = \"A\"\n";
+    insta::assert_snapshot!(said_on(text, &Fake::default()), @r#"
+    error: c:2: unknown key "bimd" in [server]; did you mean "bind"?
+    error: c:5: providers.a.kind: expected one of its words, in quotes, found 5
+    error: c:7: providers.b has no kind; one of anthropic, responses, chat, gemini
+    error: c:14: [[routes]] names "c", which is not declared
+    error: c:15: a client of [server.auth] has no name
+    warning: c:15: [server.auth] lets nobody in: no client has a token; name tokens_env or add clients
+    "#);
+}
+
+#[test]
+fn endpoints_of_logins_may_come_from_variables_if_they_are_safe() {
+    let of = |value: &str| checked_on(FLEET, &Fake::default().with_var("DUDUCLAW_CLAUDE_TOKEN_URL", value));
+    let (settings, problems) = of("http://127.0.0.1:9/token");
+    assert_eq!(settings.units[0].token_url.as_ref().map(|url| url.as_str()), Some("http://127.0.0.1:9/token"));
+    assert!(problems.is_empty());
+    let (settings, problems) = of("http://canary.example/token");
+    assert_eq!((settings.units[0].token_url.as_ref(), problems.len()), (None, 1));
+    insta::assert_snapshot!(problems[0], @"error: $DUDUCLAW_CLAUDE_TOKEN_URL: must be an https URL (loopback: http too)");
+    let with_key = format!("{FLEET}token_url = \"https://h/t\"");
+    let machine = Fake::default().with_var("DUDUCLAW_CLAUDE_TOKEN_URL", "https://other/t");
+    let (settings, _) = checked_on(&with_key, &machine);
+    assert_eq!(settings.units[0].token_url.as_ref().map(|url| url.as_str()), Some("https://h/t"));
+}

@@ -118,6 +118,7 @@ fn in_plain_words(wanted: &dyn Expected) -> String {
         "f64" => "a number".to_owned(),
         "a boolean" => "true or false".to_owned(),
         "a sequence" => "an array".to_owned(),
+        other if other.starts_with("enum ") => "one of its words, in quotes".to_owned(),
         other if other.starts_with("struct ") || other == "a map" => "a table".to_owned(),
         other => other.to_owned(),
     }
