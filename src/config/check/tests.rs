@@ -130,6 +130,8 @@ fn thresholds_and_caps_fall_back_step_by_step() {
     for (pool, account, thresholds, caps) in cases {
         assert_eq!(of(pool, account), (thresholds, caps), "{pool} / {account}");
     }
+    let whole_store = checked(&format!("[server.pool]\nhard_threshold = 0.9\ndefault_threshold = 0.95\n{FLEET}"));
+    assert_eq!(whole_store.account_defaults.thresholds, WindowLimits::all(0.9));
 }
 
 #[test]
