@@ -127,13 +127,21 @@ fn file_text(path: &Path, surroundings: &dyn Surroundings) -> Result<String, Pro
 
 fn built_in(home: &Path, surroundings: &dyn Surroundings, lookups: Lookups<'_>) -> Text {
     let accounts_dir = check::accounts_dir(home, surroundings);
-    let stored = (lookups.names)(Family::Claude, &accounts_dir).unwrap_or_default();
+    let warning = |text: String| Problem { severity: Severity::Warning, place: Place::BuiltIn, text };
+    let mut problems = Vec::new();
+    let stored = (lookups.names)(Family::Claude, &accounts_dir).unwrap_or_else(|error| {
+        problems.push(warning(format!("the account store {} cannot be read: {error}", accounts_dir.display())));
+        Vec::new()
+    });
     let found = discover::discover(&stored, surroundings);
-    let text =
-        "found no login and no key; run `claude` and log in, or set CLAUDE_CODE_OAUTH_TOKEN or ANTHROPIC_API_KEY";
-    let nothing = Problem { severity: Severity::Warning, place: Place::BuiltIn, text: text.to_owned() };
-    (found.text, String::new(), if found.anything { Vec::new() } else { vec![nothing] })
+    if !found.anything {
+        problems.push(warning(NOTHING_FOUND.to_owned()));
+    }
+    (found.text, String::new(), problems)
 }
+
+const NOTHING_FOUND: &str = "found no login and no key; run `claude` and log in, or set CLAUDE_CODE_OAUTH_TOKEN or \
+                             ANTHROPIC_API_KEY";
 
 fn error(place: Place, text: String) -> Problem {
     Problem { severity: Severity::Error, place, text }

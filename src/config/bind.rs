@@ -114,7 +114,7 @@ fn reachable(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V4(v4) if v4.is_unspecified() => IpAddr::V4(std::net::Ipv4Addr::LOCALHOST),
         IpAddr::V6(v6) if v6.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        other => other,
+        IpAddr::V4(_) | IpAddr::V6(_) => ip,
     }
 }
 

@@ -30,9 +30,8 @@ pub(crate) fn check(
     surroundings: &dyn Surroundings,
     found: Vec<Problem>,
 ) -> (Settings, Vec<Problem>) {
-    let fragmentary = found.iter().any(|problem| problem.severity == Severity::Error);
     let accounts_dir = rest::accounts_dir(raw.secrets.as_deref(), home, surroundings);
-    let mut checker = Checker { document, surroundings, accounts_dir, fragmentary, problems: found };
+    let mut checker = Checker { document, surroundings, accounts_dir, declared: Vec::new(), problems: found };
     let settings = checker.settings(raw);
     let mut problems = checker.problems;
     for problem in &mut problems {
@@ -59,8 +58,8 @@ struct Checker<'a> {
     document: &'a Document,
     surroundings: &'a dyn Surroundings,
     accounts_dir: PathBuf,
-    /// Some values were left out because they do not fit: what is missing may have been there.
-    fragmentary: bool,
+    /// The names of all units and their providers, whether or not they are sound.
+    declared: Vec<String>,
     problems: Vec<Problem>,
 }
 
@@ -102,6 +101,7 @@ impl Checker<'_> {
         strategy: Option<Strategy>,
     ) -> Vec<Unit> {
         let drafts = self.drafts(raw);
+        self.declared = drafts.iter().flat_map(|draft| [draft.name.clone(), draft.provider.clone()]).collect();
         let mut units: Vec<Unit> = Vec::new();
         for draft in drafts {
             if units.iter().any(|unit| *unit.name == *draft.name) {
@@ -126,10 +126,11 @@ impl Checker<'_> {
         self.say(Severity::Warning, mark, text.into());
     }
 
-    /// Something that must be there is not; unless it was left out because it did not fit, which was said already.
-    fn missing(&mut self, mark: Mark, text: impl Into<String>) {
-        if !self.fragmentary {
-            self.error(mark, text);
+    /// Something that must be in this table is not; unless it was left out because it did not fit, which was said
+    /// already.
+    fn missing(&mut self, table: Mark, text: impl Into<String>) {
+        if !self.document.is_fragment(table) {
+            self.error(table, text);
         }
     }
 
@@ -175,13 +176,19 @@ impl Checker<'_> {
         let found = units.iter().position(|unit| *unit.name == *name.value);
         let found = found.or_else(|| units.iter().position(|unit| *unit.provider == *name.value));
         if found.is_none() {
-            let near = nearest(name, units.iter().map(|unit| &*unit.name));
-            let near = near.map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
-            if !self.fragmentary {
-                self.error(name.mark, format!("{key} names {}, which is not declared{near}", shown(name)));
-            }
+            self.must_be_declared(key, name);
         }
         found
+    }
+
+    /// A unit that is declared but unsound was named already.
+    fn must_be_declared(&mut self, key: &str, name: &At<String>) {
+        if self.declared.contains(&name.value) || self.document.is_fragment(Mark::default()) {
+            return;
+        }
+        let near = nearest(name, self.declared.iter().map(String::as_str));
+        let near = near.map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
+        self.error(name.mark, format!("{key} names {}, which is not declared{near}", shown(name)));
     }
 
     fn default_unit(&mut self, raw: &Raw, units: &[Unit]) -> Option<usize> {

@@ -73,10 +73,10 @@ impl Client {
         self.models.as_ref().is_none_or(|patterns| patterns.iter().any(|pattern| pattern.matches(model)))
     }
 
-    /// Whether it may use this provider.
+    /// Whether it may use this element: its own name or its provider's is allowed.
     #[must_use]
-    pub fn may_use_provider(&self, provider: &str) -> bool {
-        self.providers.as_ref().is_none_or(|names| names.iter().any(|name| name == provider))
+    pub fn may_use_element(&self, element: &str, provider: &str) -> bool {
+        self.providers.as_ref().is_none_or(|names| names.iter().any(|name| name == element || name == provider))
     }
 
     /// Whether models or providers are limited: then a request that cannot be read is refused.
@@ -170,7 +170,7 @@ mod tests {
     fn a_pattern_limits_models_and_shows_no_hash() {
         let client = client("a", "one");
         assert!(client.may_use_model("claude-sonnet-5-5") && !client.may_use_model("gpt-5.5"));
-        assert!(client.may_use_provider("anthropic") && client.is_limited());
+        assert!(client.may_use_element("pinned", "anthropic") && client.is_limited());
         assert_eq!(format!("{client:?}"), "Client { name: \"a\", .. }");
     }
 }

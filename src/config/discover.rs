@@ -21,20 +21,28 @@ const POOL: &str = "[providers.anthropic]\nkind = \"anthropic\"\nbase_url = \"ht
 ///
 /// With nothing found the pool is the whole store, so that the first login serves at once.
 pub(crate) fn discover(stored: &[String], surroundings: &dyn Surroundings) -> Discovered {
+    let free = |name: &str| free_name(name, stored);
     let mut accounts = String::new();
     if let Some(path) = claude_code_login(surroundings) {
-        accounts += &account("claude-code", &format!("credentials = {}", quoted(&path.to_string_lossy())));
+        let source = format!("credentials = {}", quoted(&path.to_string_lossy()));
+        accounts += &account(&free("claude-code"), &source);
     }
     for name in stored {
         accounts += &account(name, "");
     }
     if surroundings.text_var("CLAUDE_CODE_OAUTH_TOKEN").is_some() {
-        accounts += &account("claude-code-token", "token_env = \"CLAUDE_CODE_OAUTH_TOKEN\"");
+        accounts += &account(&free("claude-code-token"), "token_env = \"CLAUDE_CODE_OAUTH_TOKEN\"");
     }
     if surroundings.text_var("ANTHROPIC_API_KEY").is_some() {
-        accounts += &account("anthropic-api-key", "api_key_env = \"ANTHROPIC_API_KEY\"\npriority = 200");
+        accounts += &account(&free("anthropic-api-key"), "api_key_env = \"ANTHROPIC_API_KEY\"\npriority = 200");
     }
     Discovered { text: format!("{POOL}{accounts}"), anything: !accounts.is_empty() }
+}
+
+/// The name, or one made of it that the store does not have.
+fn free_name(name: &str, stored: &[String]) -> String {
+    let taken = stored.iter().any(|other| other == name);
+    if taken { free_name(&format!("{name}-found"), stored) } else { name.to_owned() }
 }
 
 fn claude_code_login(surroundings: &dyn Surroundings) -> Option<PathBuf> {
@@ -99,6 +107,13 @@ mod tests {
             .with_file("/home/me/.claude/.credentials.json", "{}");
         let text = discover(&[], &machine).text;
         assert!(text.contains("/work/claude") && !text.contains("/home/me"), "{text}");
+    }
+
+    #[test]
+    fn what_is_found_takes_no_name_of_the_store() {
+        let machine = Fake::default().with_file("/home/me/.claude/.credentials.json", "{}");
+        let text = discover(&["claude-code".to_owned()], &machine).text;
+        assert!(text.contains("name = \"claude-code-found\"") && text.contains("name = \"claude-code\""), "{text}");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! Nothing here knows what a key means.
 
 mod deserialize;
+mod fault;
 mod overlay;
 
 use serde::de::DeserializeOwned;
@@ -15,7 +16,7 @@ pub(crate) use deserialize::{At, Mark, Ordered};
 
 use crate::config::problem::{Place, Problem, Severity};
 use crate::config::surroundings::Surroundings;
-use deserialize::{Fault, Segment};
+use fault::{Fault, Segment};
 
 /// One value and where it came from.
 pub(crate) struct Node {
@@ -50,6 +51,8 @@ pub(crate) struct Document {
     whole: Place,
     /// What `${…}` references stood for.
     referred: Vec<String>,
+    /// Tables that something was left out of.
+    fragments: Vec<Mark>,
 }
 
 impl Document {
@@ -58,7 +61,8 @@ impl Document {
         let parsed = DeTable::parse(text).map_err(|error| syntax_problem(&error, text, file))?;
         let whole = if file.is_empty() { Place::BuiltIn } else { Place::Whole(file.to_owned()) };
         let empty = Node { mark: Mark(0), value: Value::Table(Vec::new()) };
-        let mut document = Self { root: empty, places: vec![whole.clone()], whole, referred: Vec::new() };
+        let mut document =
+            Self { root: empty, places: vec![whole.clone()], whole, referred: Vec::new(), fragments: Vec::new() };
         let lines = Lines { text, file };
         document.root.value = document.table(parsed.into_inner(), &lines);
         Ok(document)
@@ -84,7 +88,7 @@ impl Document {
                 Ok(read) => return (read, problems),
                 Err(fault) => {
                     problems.push(self.problem(&fault));
-                    if !self.root.remove(&fault.path) {
+                    if !self.leave_out(&fault.path) {
                         return (T::default(), problems);
                     }
                 }
@@ -96,6 +100,17 @@ impl Document {
     pub(crate) fn scrub(&self, text: &str) -> String {
         let telling = self.referred.iter().filter(|value| value.len() >= SHORTEST_SECRET);
         telling.fold(text.to_owned(), |text, value| text.replace(value.as_str(), "(not shown)"))
+    }
+
+    /// Whether something that does not fit was left out of this table: what is missing there may have been it.
+    pub(crate) fn is_fragment(&self, table: Mark) -> bool {
+        self.fragments.contains(&table)
+    }
+
+    fn leave_out(&mut self, path: &[Segment]) -> bool {
+        let table = self.root.remove(path);
+        self.fragments.extend(table);
+        table.is_some()
     }
 
     fn problem(&self, fault: &Fault) -> Problem {
@@ -140,20 +155,19 @@ impl Document {
 impl Node {
     /// Takes out what stands at this path; an item of an array takes the whole array with it, so that the numbers of
     /// the others stay true.
-    fn remove(&mut self, path: &[Segment]) -> bool {
+    /// Gives the table that lost it.
+    fn remove(&mut self, path: &[Segment]) -> Option<Mark> {
         match (path, &mut self.value) {
             ([Segment::Key(key), rest @ ..], Value::Table(entries)) => {
-                let Some(at) = entries.iter().position(|entry| entry.key == *key) else { return false };
-                let ends_here = matches!(rest, [] | [Segment::Index(_)]);
-                if ends_here {
+                let at = entries.iter().position(|entry| entry.key == *key)?;
+                if let [] | [Segment::Index(_)] = rest {
                     entries.remove(at);
+                    return Some(self.mark);
                 }
-                ends_here || entries[at].node.remove(rest)
+                entries[at].node.remove(rest)
             }
-            ([Segment::Index(index), rest @ ..], Value::List(items)) => {
-                items.get_mut(*index).is_some_and(|item| item.remove(rest))
-            }
-            _ => false,
+            ([Segment::Index(index), rest @ ..], Value::List(items)) => items.get_mut(*index)?.remove(rest),
+            _ => None,
         }
     }
 }

@@ -78,8 +78,9 @@ impl fmt::Display for Problem {
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let scored = known.into_iter().map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate));
     let (distance, candidate) = scored.min_by_key(|(distance, _)| *distance)?;
-    let allowed = 2.max(word.chars().count() / 3);
-    (distance <= allowed).then_some(candidate)
+    let length = word.chars().count();
+    let allowed = 1.max(length / 3);
+    (distance <= allowed && distance < length).then_some(candidate)
 }
 
 /// A configured value as it may be shown: quoted, unless it is long or looks like a secret.
@@ -99,6 +100,7 @@ mod tests {
         assert_eq!(nearest("treshold", known), Some("threshold"));
         assert_eq!(nearest("thresholds_5h", known), Some("threshold_5h"));
         assert_eq!(nearest("colour", known), None);
+        assert_eq!(nearest("c", ["a"]), None);
     }
 
     #[test]

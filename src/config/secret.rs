@@ -101,9 +101,9 @@ fn trimmed(value: &str, origin: String) -> Result<SecretString, SecretFault> {
 
 fn text_of(path: &Path, surroundings: &dyn Surroundings) -> Result<String, SecretFault> {
     let unreadable = |why: String| SecretFault::Unreadable { origin: path.display().to_string(), why };
-    let bytes = surroundings.read(path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => SecretFault::NotLoggedIn(path.to_owned()),
-        _ => unreadable(error.to_string()),
+    let bytes = surroundings.read(path).map_err(|error| {
+        let missing = error.kind() == io::ErrorKind::NotFound;
+        if missing { SecretFault::NotLoggedIn(path.to_owned()) } else { unreadable(error.to_string()) }
     })?;
     String::from_utf8(bytes).map_err(|_| unreadable("it is not text".to_owned()))
 }

@@ -55,7 +55,7 @@ fn the_documented_example_has_no_error_and_says_what_is_missing() {
       codex: responses chatgpt_oauth: no account in the store
       openai: responses api_key: default
       ollama: chat none: default
-    warning: /c.toml:58: the variable DUDUCLAW_CLIENT_TOKENS is not set: the clients it would name are not let in
+    warning: /c.toml:58: the variable DUDUCLAW_CLIENT_TOKENS is not set, or empty: the clients it would name are not let in
     cannot start: /c.toml:71: monthly_budget_usd of client "laptop" cannot be kept by this version, which counts no spend; remove it to start without a limit
     cannot start: /c.toml:72: monthly_requests of client "laptop" cannot be kept by this version, which counts no spend; remove it to start without a limit
     warning: /c.toml:76: client "build-server" is not let in: the variable BUILD_SERVER_TOKEN is not set

@@ -4,6 +4,7 @@ use duduclaw_actors::roster::Strategy;
 
 use super::Checker;
 use crate::config::document::{At, Mark, Ordered};
+use crate::config::problem::shown;
 use crate::config::raw::{Key, Raw, RawAccount, RawAuth, RawProvider, RawScopeItem, RawUpstream};
 use crate::config::settings::{AuthMode, Protocol};
 
@@ -133,7 +134,10 @@ impl Checker<'_> {
         let preset = preset(provider);
         if let (Some(unknown), None) = (raw.provider.as_ref().filter(|_| preset.is_none()), &raw.kind) {
             let known = PRESETS.iter().map(|preset| preset.name).collect::<Vec<_>>().join(", ");
-            self.error(unknown.mark, format!("upstream {name:?}: provider is none of {known}; give kind and base_url"));
+            self.error(
+                unknown.mark,
+                format!("upstream {:?}: provider is none of {known}; give kind and base_url", name.trim()),
+            );
             return None;
         }
         Some(Draft {
@@ -222,8 +226,8 @@ fn both_forms(providers: &Ordered<RawProvider>) -> String {
             let kind = provider.kind.as_deref().map_or("anthropic", |kind| kind.as_str());
             text.push_str(&format!("\n    kind = {kind:?}"));
         }
-        if provider.base_url.is_some() {
-            text.push_str("\n    base_url = …  (as it is)");
+        if let Some(url) = &provider.base_url {
+            text.push_str(&format!("\n    base_url = {}", shown(url)));
         }
         text.push_str(&format!("\n    auth = {}", rewritten_auth(provider)));
     }
@@ -247,7 +251,8 @@ fn rewritten_account(account: &RawAccount) -> String {
         ("api_key_env", &account.api_key_env),
         ("uuid", &account.uuid),
     ];
-    let given: Vec<_> =
-        others.iter().filter(|(_, value)| value.is_some()).map(|(key, _)| format!("{key} = …")).collect();
+    let given =
+        others.iter().filter_map(|(key, value)| value.as_ref().map(|value| format!("{key} = {}", shown(value))));
+    let given: Vec<_> = given.collect();
     if given.is_empty() { format!("{name:?}") } else { format!("{{ name = {name:?}, {} }}", given.join(", ")) }
 }

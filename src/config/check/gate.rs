@@ -38,7 +38,10 @@ impl Checker<'_> {
         let Some(name) = self.variable("server.auth.tokens_env", raw.tokens_env.as_ref()) else { return clients };
         let mark = raw.tokens_env.as_ref().map_or(Mark::default(), |key| key.mark);
         let Some(list) = self.surroundings.text_var(&name) else {
-            self.warn(mark, format!("the variable {name} is not set: the clients it would name are not let in"));
+            self.warn(
+                mark,
+                format!("the variable {name} is not set, or empty: the clients it would name are not let in"),
+            );
             return clients;
         };
         for (index, item) in list.split(',').enumerate().filter(|(_, item)| !item.trim().is_empty()) {

@@ -71,7 +71,7 @@ impl Checker<'_> {
             prices.iter().for_each(|price| self.price(price));
         }
         if let Some(router) = &raw.router {
-            self.router(router, raw);
+            self.router(router);
         }
         if let Some(secrets) = &raw.secrets {
             self.secrets(secrets);
@@ -125,7 +125,7 @@ impl Checker<'_> {
         }
     }
 
-    fn router(&mut self, router: &At<RawRouter>, raw: &Raw) {
+    fn router(&mut self, router: &At<RawRouter>) {
         self.not_built(router.mark, "[router]");
         let high = self.fraction("router.high", router.high.as_ref()).unwrap_or(0.7);
         let low = self.fraction("router.low", router.low.as_ref()).unwrap_or(0.35);
@@ -134,21 +134,16 @@ impl Checker<'_> {
         }
         for (key, local) in [("local_fast", &router.local_fast), ("local_strong", &router.local_strong)] {
             if let Some(local) = local {
-                self.local_model(&format!("router.{key}"), local, raw);
+                self.local_model(&format!("router.{key}"), local);
             }
         }
     }
 
-    fn local_model(&mut self, key: &str, local: &At<RawLocalModel>, raw: &Raw) {
+    fn local_model(&mut self, key: &str, local: &At<RawLocalModel>) {
         let (Some(provider), Some(_)) = (&local.provider, &local.model) else {
             return self.missing(local.mark, format!("{key} needs provider and model"));
         };
-        let by_provider = raw.providers.as_deref().is_some_and(|all| all.0.iter().any(|(n, _)| *n == provider.value));
-        let mut upstreams = raw.upstreams.as_deref().into_iter().flatten();
-        let by_upstream = upstreams.any(|u| u.name.as_deref() == Some(&provider.value));
-        if !by_provider && !by_upstream {
-            self.missing(provider.mark, format!("{key} names {}, which is not declared", shown(provider)));
-        }
+        self.must_be_declared(key, provider);
     }
 
     fn secrets(&mut self, secrets: &At<RawSecrets>) {
@@ -204,7 +199,7 @@ impl Checker<'_> {
         };
         if !known {
             let text = format!("[notify] names channel {} target {}", shown(channel), shown(target));
-            self.missing(channel.mark, format!("{text}, which [channels] does not declare"));
+            self.error(channel.mark, format!("{text}, which [channels] does not declare"));
         }
     }
 

@@ -130,6 +130,8 @@ fn thresholds_and_caps_fall_back_step_by_step() {
     for (pool, account, thresholds, caps) in cases {
         assert_eq!(of(pool, account), (thresholds, caps), "{pool} / {account}");
     }
+    let whole_store = checked(&format!("[server.pool]\nhard_threshold = 0.9\ndefault_threshold = 0.95\n{FLEET}"));
+    assert_eq!(whole_store.account_defaults.thresholds, WindowLimits::all(0.9));
 }
 
 #[test]
@@ -236,7 +238,7 @@ fn a_list_of_tokens_is_read_whole_or_named() {
     error: c:2: clients "a" and "b" have the same token; give each its own
     error: c:2: the token of client "a" begins with ddj_, as tokens of jobs do; use another
     warning: c:1: [server.auth] lets nobody in: no client has a token; name tokens_env or add clients
-    warning: c:2: the variable T is not set: the clients it would name are not let in
+    warning: c:2: the variable T is not set, or empty: the clients it would name are not let in
     "#);
 }
 
@@ -358,12 +360,12 @@ fn both_forms_in_one_file_are_refused_with_the_rewrite() {
         [[upstreams]]
         name = "anthropic"
         provider = "anthropic"
-        auth = { mode = "claude_oauth", accounts = ["a", { name = "b", token_env = … }] }
+        auth = { mode = "claude_oauth", accounts = ["a", { name = "b", token_env = "T" }] }
         [[upstreams]]
         name = "mine"
         provider = "mine"
         kind = "anthropic"
-        base_url = …  (as it is)
+        base_url = "http://127.0.0.1:1"
         auth = "passthrough"
     "#);
 }
@@ -381,7 +383,7 @@ fn an_upstream_needs_a_name_a_provider_and_one_scope() {
                 [[upstreams]]\nname = \"e\"\nprovider = \"anthropic\"\n";
     insta::assert_snapshot!(said_on(text, &Fake::default()), @r#"
     error: c:1: an entry of [[upstreams]] has no name
-    error: c:5: upstream At { value: "a", mark: Mark(8) }: provider is none of anthropic, codex, openai, gemini, ollama, kimi; give kind and base_url
+    error: c:5: upstream "a": provider is none of anthropic, codex, openai, gemini, ollama, kimi; give kind and base_url
     error: c:6: upstream "b" has accounts but no auth; e.g. auth = "claude_oauth"
     error: c:9: auth of upstream "b" has no mode; e.g. mode = "claude_oauth"
     error: c:13: auth of upstream "c" has an empty accounts list; name accounts, or leave the key out for the whole store
@@ -554,4 +556,35 @@ fn a_client_whose_token_cannot_be_had_is_not_let_in() {
     warning: c:6: client "b" is not let in: /locked cannot be used: permission denied
     warning: c:9: client "c" is not let in: /missing is not there
     "#);
+}
+
+/// What is left out because it does not fit hides only that it is missing, in its own table.
+#[test]
+fn one_mistake_hides_no_other() {
+    let text = "[server]\nbimd = 1\ndefault_provider = \"b\"\n[providers.a]\nkind = 5\nbase_url = \"http://127.0.0.1:1\"\n\
+                [providers.b]\nbase_url = \"http://127.0.0.1:1\"\n[[routes]]\nmodel = \"m\"\nprovider = \"a\"\n\
+                [[routes]]\nmodel = \"n\"\nprovider = \"c\"\n[[server.auth.clients]]\ntoken_env = \"A\"\n";
+    insta::assert_snapshot!(said_on(text, &Fake::default()), @r#"
+    error: c:2: unknown key "bimd" in [server]; did you mean "bind"?
+    error: c:5: providers.a.kind: expected one of its words, in quotes, found 5
+    error: c:7: providers.b has no kind; one of anthropic, responses, chat, gemini
+    error: c:14: [[routes]] names "c", which is not declared
+    error: c:15: a client of [server.auth] has no name
+    warning: c:15: [server.auth] lets nobody in: no client has a token; name tokens_env or add clients
+    "#);
+}
+
+#[test]
+fn endpoints_of_logins_may_come_from_variables_if_they_are_safe() {
+    let of = |value: &str| checked_on(FLEET, &Fake::default().with_var("DUDUCLAW_CLAUDE_TOKEN_URL", value));
+    let (settings, problems) = of("http://127.0.0.1:9/token");
+    assert_eq!(settings.units[0].token_url.as_ref().map(|url| url.as_str()), Some("http://127.0.0.1:9/token"));
+    assert!(problems.is_empty());
+    let (settings, problems) = of("http://canary.example/token");
+    assert_eq!((settings.units[0].token_url.as_ref(), problems.len()), (None, 1));
+    insta::assert_snapshot!(problems[0], @"error: $DUDUCLAW_CLAUDE_TOKEN_URL: must be an https URL (loopback: http too)");
+    let with_key = format!("{FLEET}token_url = \"https://h/t\"");
+    let machine = Fake::default().with_var("DUDUCLAW_CLAUDE_TOKEN_URL", "https://other/t");
+    let (settings, _) = checked_on(&with_key, &machine);
+    assert_eq!(settings.units[0].token_url.as_ref().map(|url| url.as_str()), Some("https://h/t"));
 }

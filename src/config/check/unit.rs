@@ -9,7 +9,7 @@ use super::forms::{Draft, Written};
 use super::server::bound;
 use crate::config::document::{At, Mark};
 use crate::config::origin::{BaseUrl, is_loopback, may_carry, speaks};
-use crate::config::problem::shown;
+use crate::config::problem::{Place, Problem, Severity, shown};
 use crate::config::secret::SecretSource;
 use crate::config::settings::{AccountDefaults, AccountEntry, AuthMode, Protocol, Scope, Unit};
 
@@ -37,8 +37,9 @@ impl Checker<'_> {
         }
         self.unbuilt_unit(draft, protocol, auth);
         let scope = self.scope(draft, auth, family, defaults);
-        let token_url = self.token_url(draft, "token_url", draft.token_url);
-        let authorize_url = self.token_url(draft, "authorize_url", draft.authorize_url);
+        let login = if auth.is_login() { Login::Of(family) } else { Login::None };
+        let token_url = self.token_url(draft, "token_url", draft.token_url, login);
+        let authorize_url = self.token_url(draft, "authorize_url", draft.authorize_url, login);
         let user_agent = self.user_agent(draft);
         Some(Unit {
             name: draft.name.as_str().into(),
@@ -112,15 +113,26 @@ impl Checker<'_> {
         }
     }
 
-    /// Tokens and codes go there: https, or this machine.
-    fn token_url(&mut self, draft: &Draft<'_>, key: &str, written: Option<&At<String>>) -> Option<Url> {
-        let written = written?;
-        let url = Url::parse(written.trim()).ok();
-        let safe = url.filter(|url| url.scheme() == "https" || (url.scheme() == "http" && is_loopback(url)));
-        if safe.is_none() {
+    /// Tokens and codes go there: https, or this machine. Without the key a variable such as `DUDUCLAW_CLAUDE_TOKEN_URL`
+    /// may name it for a family's logins.
+    fn token_url(&mut self, draft: &Draft<'_>, key: &str, written: Option<&At<String>>, login: Login) -> Option<Url> {
+        let Some(written) = written else { return self.token_url_variable(key, login) };
+        let url = safe_url(written);
+        if url.is_none() {
             self.error(written.mark, format!("{key} of {} must be an https URL (loopback: http too)", draft.label));
         }
-        safe
+        url
+    }
+
+    fn token_url_variable(&mut self, key: &str, login: Login) -> Option<Url> {
+        let Login::Of(family) = login else { return None };
+        let name = format!("DUDUCLAW_{}_{}", family.as_str(), key).to_ascii_uppercase();
+        let url = safe_url(&self.surroundings.text_var(&name)?);
+        if url.is_none() {
+            let text = "must be an https URL (loopback: http too)".to_owned();
+            self.problems.push(Problem { severity: Severity::Error, place: Place::Variable(name), text });
+        }
+        url
     }
 
     fn user_agent(&mut self, draft: &Draft<'_>) -> Option<http::HeaderValue> {
@@ -212,6 +224,18 @@ impl Checker<'_> {
     pub(super) fn not_built(&mut self, mark: Mark, what: &str) {
         self.warn(mark, format!("not built yet: {what}"));
     }
+}
+
+/// Whether accounts are logins, and of which family.
+#[derive(Clone, Copy)]
+enum Login {
+    Of(Family),
+    None,
+}
+
+fn safe_url(text: &str) -> Option<Url> {
+    let url = Url::parse(text.trim()).ok()?;
+    (url.scheme() == "https" || (url.scheme() == "http" && is_loopback(&url))).then_some(url)
 }
 
 fn family(protocol: Protocol, local: bool) -> Family {

@@ -5,11 +5,11 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 
 use serde::de::value::{StrDeserializer, U32Deserializer};
-use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, Expected, Unexpected, Visitor};
+use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
+use super::fault::{Fault, Segment};
 use super::{Entry, Node, Value};
-use crate::config::problem::{nearest, shown};
 
 /// Stands for a place in the document that made it; by default for the document as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,137 +42,14 @@ impl<T> Default for Ordered<T> {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Segment {
-    Key(String),
-    Index(usize),
-}
-
-/// Why a value does not fit.
-#[derive(Debug)]
-pub(crate) struct Fault {
-    /// From the root to the value.
-    pub(super) path: Vec<Segment>,
-    pub(super) mark: Option<Mark>,
-    kind: Kind,
-}
-
-#[derive(Debug)]
-enum Kind {
-    UnknownKey { key: String, known: &'static [&'static str] },
-    Wrong(String),
-}
-
-impl Fault {
-    pub(super) fn text(&self) -> String {
-        match &self.kind {
-            Kind::Wrong(text) => format!("{}: {text}", dotted(&self.path)),
-            Kind::UnknownKey { key, known } => {
-                let table = dotted(&self.path[..self.path.len().saturating_sub(1)]);
-                let within = if table.is_empty() { String::new() } else { format!(" in [{table}]") };
-                format!("unknown key {}{within}{}", shown(key), guess(key, known))
-            }
-        }
-    }
-
-    #[cfg(test)]
-    pub(super) fn known_keys(&self) -> Option<&'static [&'static str]> {
-        match self.kind {
-            Kind::UnknownKey { known, .. } => Some(known),
-            Kind::Wrong(_) => None,
-        }
-    }
-
-    fn wrong(text: String) -> Self {
-        Self { path: Vec::new(), mark: None, kind: Kind::Wrong(text) }
-    }
-
-    /// Adds where it happened: innermost first.
-    fn under(mut self, segment: Segment, mark: Mark) -> Self {
-        self.path.insert(0, segment);
-        self.mark.get_or_insert(mark);
-        self
-    }
-}
-
-fn guess(word: &str, known: &[&'static str]) -> String {
-    match nearest(word, known.iter().copied()) {
-        Some(near) => format!("; did you mean {near:?}?"),
-        None if known.is_empty() => String::new(),
-        None => format!("; known here: {}", known.join(", ")),
-    }
-}
-
-fn dotted(path: &[Segment]) -> String {
-    let mut text = String::new();
-    for segment in path {
-        match segment {
-            Segment::Key(key) if text.is_empty() => text.push_str(key),
-            Segment::Key(key) => text.extend([".", key]),
-            Segment::Index(index) => text.push_str(&format!("[{index}]")),
-        }
-    }
-    text
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text())
-    }
-}
-
-impl std::error::Error for Fault {}
-
-impl de::Error for Fault {
-    fn custom<T: fmt::Display>(text: T) -> Self {
-        Self::wrong(text.to_string())
-    }
-
-    fn invalid_type(found: Unexpected<'_>, wanted: &dyn Expected) -> Self {
-        Self::wrong(format!("expected {}, found {}", in_plain_words(wanted), kind_of(found)))
-    }
-
-    fn invalid_value(found: Unexpected<'_>, wanted: &dyn Expected) -> Self {
-        Self::invalid_type(found, wanted)
-    }
-
-    fn unknown_variant(found: &str, known: &'static [&'static str]) -> Self {
-        let near = nearest(found, known.iter().copied()).map(|n| format!("; did you mean {n:?}?")).unwrap_or_default();
-        Self::wrong(format!("unknown value {}; one of {}{near}", shown(found), known.join(", ")))
-    }
-
-    fn unknown_field(key: &str, known: &'static [&'static str]) -> Self {
-        Self { path: Vec::new(), mark: None, kind: Kind::UnknownKey { key: key.to_owned(), known } }
-    }
-}
-
-fn in_plain_words(wanted: &dyn Expected) -> String {
-    match wanted.to_string().as_str() {
-        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, 0 or more".to_owned(),
-        "i64" => "a whole number".to_owned(),
-        "f64" => "a number".to_owned(),
-        "a boolean" => "true or false".to_owned(),
-        "a sequence" => "an array".to_owned(),
-        other if other.starts_with("struct ") || other == "a map" => "a table".to_owned(),
-        other => other.to_owned(),
-    }
-}
-
-fn kind_of(found: Unexpected<'_>) -> String {
-    match found {
-        Unexpected::Str(_) | Unexpected::Char(_) => "a string".to_owned(),
-        Unexpected::Signed(n) => n.to_string(),
-        Unexpected::Unsigned(n) => n.to_string(),
-        Unexpected::Float(n) => n.to_string(),
-        Unexpected::Bool(flag) => flag.to_string(),
-        Unexpected::Seq => "an array".to_owned(),
-        Unexpected::Map => "a table".to_owned(),
-        _ => "something else".to_owned(),
-    }
-}
-
 const AT: &str = "a value with its place";
 const AT_FIELDS: &[&str] = &["mark", "value"];
+
+impl Node {
+    fn loose(&self) -> Option<&str> {
+        if let Value::Loose(text) = &self.value { Some(text) } else { None }
+    }
+}
 
 impl<'de> Deserializer<'de> for &'de Node {
     type Error = Fault;
@@ -189,16 +66,16 @@ impl<'de> Deserializer<'de> for &'de Node {
     }
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        match &self.value {
-            Value::Loose(text) => parse_loose(text, "true or false").and_then(|flag| visitor.visit_bool(flag)),
-            _ => self.deserialize_any(visitor),
+        match self.loose() {
+            Some(text) => parse_loose(text, "true or false").and_then(|flag| visitor.visit_bool(flag)),
+            None => self.deserialize_any(visitor),
         }
     }
 
     fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        match &self.value {
-            Value::Loose(text) => parse_loose(text, "a whole number").and_then(|number| visitor.visit_i64(number)),
-            _ => self.deserialize_any(visitor),
+        match self.loose() {
+            Some(text) => parse_loose(text, "a whole number").and_then(|number| visitor.visit_i64(number)),
+            None => self.deserialize_any(visitor),
         }
     }
 
@@ -211,9 +88,9 @@ impl<'de> Deserializer<'de> for &'de Node {
     }
 
     fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        match &self.value {
-            Value::Loose(text) => parse_loose(text, "a number").and_then(|number| visitor.visit_f64(number)),
-            _ => self.deserialize_any(visitor),
+        match self.loose() {
+            Some(text) => parse_loose(text, "a number").and_then(|number| visitor.visit_f64(number)),
+            None => self.deserialize_any(visitor),
         }
     }
 
@@ -236,7 +113,9 @@ impl<'de> Deserializer<'de> for &'de Node {
             Value::Loose(text) => visitor
                 .visit_enum(StrDeserializer::new(text))
                 .map_err(|_: Fault| Fault::wrong("the value is none of those known here".to_owned())),
-            _ => self.deserialize_any(visitor),
+            Value::Whole(_) | Value::Fraction(_) | Value::Flag(_) | Value::List(_) | Value::Table(_) => {
+                self.deserialize_any(visitor)
+            }
         }
     }
 

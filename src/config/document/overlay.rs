@@ -6,7 +6,7 @@ use std::path::Path;
 
 use toml::de::DeValue;
 
-use super::deserialize::Segment;
+use super::fault::Segment;
 use super::{Document, Entry, Lines, Mark, Node, Value};
 use crate::config::problem::{Place, Problem, Severity};
 use crate::config::surroundings::Surroundings;
@@ -86,7 +86,7 @@ pub(super) fn references(document: &mut Document, surroundings: &dyn Surrounding
     };
     resolve(&mut document.root, &mut Vec::new(), &mut outside, &mut failed);
     for broken in failed.iter().filter(|f| f.severity == Severity::Error) {
-        document.root.remove(&broken.path);
+        document.leave_out(&broken.path);
     }
     document.referred = stood_for;
     let problem = |f: Failed| Problem { severity: f.severity, place: document.place(f.mark), text: f.text };

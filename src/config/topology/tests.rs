@@ -143,6 +143,8 @@ fn entries_of_one_identity_are_one_account_with_the_settings_of_the_first_of_low
     let off = TWO.replacen("priority = 5", "priority = 5\ndisabled = true", 1);
     let topology = same(Bench::new(&off));
     assert_eq!(accounts_of(&topology, "a"), ["a/three"]);
+    let both_off = TWO.replace("priority = 5", "priority = 5\ndisabled = true");
+    assert_eq!(accounts_of(&same(Bench::new(&both_off)), "a"), ["a/one"]);
     let account = topology.accounts().next().expect("one");
     assert_eq!(account.entries.len(), 3);
     let spec = &topology.roster().accounts[&account.id];
@@ -194,6 +196,18 @@ fn an_account_that_becomes_known_keeps_its_id_or_names_the_other() {
     let organized = bench.topology();
     assert_eq!(organized.entries()[0].account, before.entries()[0].account);
     assert!(bench.topology().rekeyed.is_empty());
+}
+
+/// One entry of an account is told apart by its configuration; the account stays with the others.
+#[test]
+fn an_account_keeps_its_id_for_the_entries_that_stay() {
+    let mut bench = Bench::new(PINNED).storing(&["primary"]);
+    let before = bench.topology();
+    bench.text = PINNED.replace("account = \"primary\"", "account = { name = \"primary\", uuid = \"other\" }");
+    let after = bench.topology();
+    assert_eq!(after.entries()[1].account, before.entries()[1].account);
+    assert_ne!(after.entries()[0].account, before.entries()[0].account);
+    assert!(after.rekeyed.is_empty());
 }
 
 #[test]
@@ -308,6 +322,13 @@ fn a_store_that_cannot_be_read_is_said() {
     let named = Named { home: Some("/h".into()), config: Some("/c.toml".into()) };
     let names = |_: Family, _: &Path| Err(io::Error::from(io::ErrorKind::PermissionDenied));
     let loaded = load(&named, &machine, Lookups { names: &names, facts: &nothing_known }, &mut Ids::default());
+    let built_in = load(
+        &Named::default(),
+        &Fake::default(),
+        Lookups { names: &names, facts: &nothing_known },
+        &mut Ids::default(),
+    );
+    assert!(built_in.report.problems[0].text.contains("cannot be read"));
     let said: Vec<_> = loaded.report.problems.iter().map(ToString::to_string).collect();
     insta::assert_snapshot!(said.join("\n"), @"warning: /c.toml:1: the account store /h/accounts/claude cannot be read: permission denied");
 }
