@@ -174,8 +174,8 @@ async fn a_watched_file_is_read_when_it_changes() {
     let profile = Profile::ending(HOUR);
     let daemon = Daemon::on(profile.source(), None).await;
     daemon.vault.watch();
-    // The first change may be seen by the look with which watching begins; the second only by watching.
-    for (token, generation) in [("at-2", Generation(2)), ("at-3", Generation(3))] {
+    // The first two changes may be seen by the looks with which watching begins; the third only by watching.
+    for (token, generation) in [("at-2", Generation(2)), ("at-3", Generation(3)), ("at-4", Generation(4))] {
         profile.write(token, "rt", T0 + HOUR);
         daemon.recorder.wait_for(|news| *news == CredentialNews::Adopted { generation }).await;
         assert_eq!(daemon.token().as_deref(), Ok(token));
