@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
+use duduclaw_actors::clock::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -128,7 +129,7 @@ fn since(arrived: &Arrived) -> u64 {
 }
 
 fn body_of(shared: &Shared, id: &str, part: &str) -> (u16, Bytes) {
-    let record = id.parse().ok().and_then(|id| shared.world().log.get(id).cloned());
+    let record = shared.world().log.find(id).cloned();
     let body = match (record, part) {
         (Some(record), "request") => record.request_body(),
         (Some(record), "response") => Some(record.response_body()),
@@ -173,12 +174,12 @@ fn settle(shared: &Shared, settings: &Settings) -> Reply {
 
 impl World {
     /// All accounts as they stand.
-    pub(super) fn views(&mut self, now: duduclaw_actors::clock::Timestamp) -> Vec<AccountView> {
+    pub(super) fn views(&mut self, now: Timestamp) -> Vec<AccountView> {
         self.accounts.iter_mut().map(|account| view(account, now)).collect()
     }
 
     /// Takes one more account in.
-    pub(super) fn add(&mut self, spec: AccountSpec, now: duduclaw_actors::clock::Timestamp) -> Result<(), String> {
+    pub(super) fn add(&mut self, spec: AccountSpec, now: Timestamp) -> Result<(), String> {
         if spec.name.is_empty() || self.accounts.iter().any(|account| account.spec.name == spec.name) {
             return Err(format!("an account needs a name of its own, and \"{}\" is none", spec.name));
         }
@@ -187,12 +188,7 @@ impl World {
     }
 
     /// Changes an account.
-    pub(super) fn change(
-        &mut self,
-        name: &str,
-        change: &AccountChange,
-        now: duduclaw_actors::clock::Timestamp,
-    ) -> Result<AccountView, String> {
+    pub(super) fn change(&mut self, name: &str, change: &AccountChange, now: Timestamp) -> Result<AccountView, String> {
         let shares = change.used.iter().map(|(window, share)| Ok((window_named(window)?, *share)));
         let shares: Vec<(SimWindow, f64)> = shares.collect::<Result<_, String>>()?;
         let account = self.accounts.iter_mut().find(|account| account.spec.name == name);
@@ -213,7 +209,7 @@ impl World {
     }
 }
 
-fn view(account: &mut Account, now: duduclaw_actors::clock::Timestamp) -> AccountView {
+fn view(account: &mut Account, now: Timestamp) -> AccountView {
     AccountView {
         name: account.spec.name.clone(),
         credentials: account.credentials(),
