@@ -129,7 +129,7 @@ impl Sim {
     /// Serves a simulated provider on a loopback address; port 0 takes a free one.
     ///
     /// # Errors
-    /// If the address is not loopback, cannot be had, or two accounts have one name.
+    /// If the address is not loopback, cannot be had, two accounts have one name, or a fault is no HTTP answer.
     pub async fn start(config: SimConfig, clock: impl Into<SimClock>, bind: SocketAddr) -> Result<SimHandle, SimError> {
         if !bind.ip().is_loopback() {
             return Err(SimError::NotLoopback(bind));
@@ -147,6 +147,9 @@ impl Sim {
 }
 
 fn check(config: &SimConfig) -> Result<(), SimError> {
+    if let Some(flaw) = config.faults.iter().find_map(FaultRule::flaw) {
+        return Err(SimError::Refused(flaw));
+    }
     let mut names: Vec<&str> = config.accounts.iter().map(|account| account.name.as_str()).collect();
     names.sort_unstable();
     let doubled = names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0]);

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::account::{Account, AccountSpec, Credentials};
+use super::fault::FaultRule;
 use super::log::Arrived;
 use super::quota::{SimWindow, WindowState};
 use super::server::Shared;
@@ -82,10 +83,7 @@ fn controlled(arrived: &Arrived, steps: &[&str], shared: &Arc<Shared>) -> Reply 
         ("POST", ["accounts"]) => add_account(shared, &read(arrived)?),
         ("POST", ["accounts", name]) => change_account(shared, name, &read(arrived)?),
         ("GET", ["faults"]) => Ok(json!(shared.world().faults.rules())),
-        ("POST", ["faults"]) => {
-            shared.world().faults.add(read(arrived)?);
-            Ok(json!({}))
-        }
+        ("POST", ["faults"]) => add_fault(shared, read(arrived)?),
         ("DELETE", ["faults"]) => clear_faults(shared, None),
         ("DELETE", ["faults", account]) => clear_faults(shared, Some(account)),
         ("POST", ["clock"]) => advance(shared, &read(arrived)?),
@@ -147,6 +145,16 @@ fn add_account(shared: &Shared, spec: &AccountSpec) -> Reply {
 fn change_account(shared: &Shared, name: &str, change: &AccountChange) -> Reply {
     let now = shared.clock.now();
     shared.world().change(name, change, now).map_err(|text| (400, text)).map(|view| json!(view))
+}
+
+fn add_fault(shared: &Shared, rule: FaultRule) -> Reply {
+    match rule.flaw() {
+        Some(flaw) => Err((400, flaw)),
+        None => {
+            shared.world().faults.add(rule);
+            Ok(json!({}))
+        }
+    }
 }
 
 fn clear_faults(shared: &Shared, account: Option<&str>) -> Reply {

@@ -91,7 +91,7 @@ impl SimHandle {
         self.change(account, &AccountChange { used, ..AccountChange::default() })
     }
 
-    /// Lets something go wrong.
+    /// Lets something go wrong. A scripted header that HTTP does not allow is left out.
     pub fn fault(&self, rule: FaultRule) {
         self.shared.world().faults.add(rule);
     }

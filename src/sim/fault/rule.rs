@@ -2,6 +2,7 @@
 //!
 //! Never here: what goes wrong.
 
+use http::{HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 
 use super::Fault;
@@ -127,6 +128,11 @@ impl FaultRule {
         self
     }
 
+    /// What no HTTP answer can be, if anything in the rule is.
+    pub(in crate::sim) fn flaw(&self) -> Option<String> {
+        self.faults.iter().find_map(flaw_of)
+    }
+
     fn concerns(&self, asked: &Asked<'_>) -> bool {
         let kind = match self.which {
             Which::All => true,
@@ -137,6 +143,20 @@ impl FaultRule {
             && self.endpoint == asked.endpoint
             && self.model.as_deref().is_none_or(|part| asked.model.contains(part))
     }
+}
+
+fn flaw_of(fault: &Fault) -> Option<String> {
+    let Fault::Status { status, headers, .. } = fault else {
+        return None;
+    };
+    if !(200..=599).contains(status) {
+        return Some(format!("{status} is no status of an answer; take one from 200 to 599"));
+    }
+    let allowed = |(name, value): &'_ (String, String)| {
+        HeaderName::try_from(name.as_str()).is_ok() && HeaderValue::try_from(value.as_str()).is_ok()
+    };
+    let bad = headers.iter().find(|header| !allowed(header));
+    bad.map(|(name, _)| format!("the header {name:?} is none that HTTP allows"))
 }
 
 /// A request, as far as rules look at it.
@@ -235,6 +255,17 @@ mod tests {
         book.add(FaultRule::next("a", 1, Fault::ServerError).only(Which::WithoutTools));
         assert_eq!(book.take(Asked { tools: true, ..SONNET }), []);
         assert_eq!(take(&mut book, "a"), [Fault::ServerError]);
+    }
+
+    #[test]
+    fn what_no_http_answer_can_be_is_a_flaw() {
+        let status = |status, name: &str| {
+            let headers = vec![(name.to_owned(), "x".to_owned())];
+            FaultRule::next("a", 1, Fault::Status { status, headers, body: String::new() }).flaw()
+        };
+        assert_eq!(status(529, "retry-after"), None);
+        assert!(status(99, "retry-after").is_some_and(|text| text.contains("99")));
+        assert!(status(529, "two words").is_some_and(|text| text.contains("two words")));
     }
 
     #[test]
