@@ -17,7 +17,7 @@
 //! | `POST /_sim/clock` | `{"advance_seconds": 60}` | lets time pass |
 //! | `POST /_sim/settings` | `{"pace_millis": 20, "token_delay_millis": 300, "refuse_connections": false}` | what is given |
 //! | `GET /_sim/log`, `?since=ID` | | [`Record`]s |
-//! | `GET /_sim/log/ID/request`, `…/response` | | the bytes of a body as it was received or sent |
+//! | `GET /_sim/log/ID/request`, `…/response` | | by number or `request-id`: the bytes of a body as it was received or sent |
 //! | `DELETE /_sim/log` | | an empty log |
 //! | `POST /_sim/reset` | | everything as at the start |
 //!
@@ -25,7 +25,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use duduclaw_actors::clock::{ManualClock, SharedClock, SystemClock, Timestamp};
@@ -37,6 +36,7 @@ mod cache;
 mod config;
 mod control;
 mod fault;
+mod handle;
 mod log;
 mod playback;
 mod prompt;
@@ -51,7 +51,8 @@ pub use account::{AccountKind, AccountSpec, Credentials, fingerprint};
 pub use cache::InputUsage;
 pub use config::SimConfig;
 pub use control::{AccountChange, AccountView};
-pub use fault::{Endpoint, Fault, FaultRule};
+pub use fault::{Endpoint, Fault, FaultRule, Which};
+pub use handle::{Connections, Refusal, SimHandle};
 pub use log::{Ending, Record, digest};
 pub use quota::{QuotaLimits, SimWindow, WindowState};
 
@@ -128,7 +129,7 @@ impl Sim {
     /// Serves a simulated provider on a loopback address; port 0 takes a free one.
     ///
     /// # Errors
-    /// If the address is not loopback, cannot be had, or two accounts have one name.
+    /// If the address is not loopback, cannot be had, two accounts have one name, or a fault is no HTTP answer.
     pub async fn start(config: SimConfig, clock: impl Into<SimClock>, bind: SocketAddr) -> Result<SimHandle, SimError> {
         if !bind.ip().is_loopback() {
             return Err(SimError::NotLoopback(bind));
@@ -141,11 +142,14 @@ impl Sim {
         let world = World::new(config, clock.now());
         let shared = Arc::new(Shared::new(world, clock));
         drop(shared.tasks.spawn(server::accept(listener, Arc::clone(&shared))));
-        Ok(SimHandle { address, shared })
+        Ok(SimHandle::new(address, shared))
     }
 }
 
 fn check(config: &SimConfig) -> Result<(), SimError> {
+    if let Some(flaw) = config.faults.iter().find_map(FaultRule::flaw) {
+        return Err(SimError::Refused(flaw));
+    }
     let mut names: Vec<&str> = config.accounts.iter().map(|account| account.name.as_str()).collect();
     names.sort_unstable();
     let doubled = names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0]);
@@ -153,182 +157,6 @@ fn check(config: &SimConfig) -> Result<(), SimError> {
         Some(name) => Err(SimError::Refused(format!("an account needs a name of its own, and \"{name}\" is none"))),
         None => Ok(()),
     }
-}
-
-/// Steers a running simulator; it stops when the handle is dropped.
-pub struct SimHandle {
-    address: SocketAddr,
-    shared: Arc<Shared>,
-}
-
-impl std::fmt::Debug for SimHandle {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SimHandle").field("address", &self.address).finish_non_exhaustive()
-    }
-}
-
-impl Drop for SimHandle {
-    fn drop(&mut self) {
-        self.shared.stop.cancel();
-    }
-}
-
-impl SimHandle {
-    /// Where it listens.
-    #[must_use]
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// What a client takes as base URL.
-    #[must_use]
-    pub fn base_url(&self) -> String {
-        format!("http://{}", self.address)
-    }
-
-    /// The token endpoint.
-    #[must_use]
-    pub fn token_url(&self) -> String {
-        format!("{}/v1/oauth/token", self.base_url())
-    }
-
-    /// What a client needs to use an account.
-    #[must_use]
-    pub fn credentials(&self, account: &str) -> Option<Credentials> {
-        self.accounts().into_iter().find(|view| view.name == account).map(|view| view.credentials)
-    }
-
-    /// All accounts as they stand.
-    #[must_use]
-    pub fn accounts(&self) -> Vec<AccountView> {
-        self.shared.world().views(self.shared.clock.now())
-    }
-
-    /// One more account.
-    ///
-    /// # Errors
-    /// If the name is taken or empty.
-    pub fn add_account(&self, spec: AccountSpec) -> Result<(), SimError> {
-        self.shared.world().add(spec, self.shared.clock.now()).map_err(SimError::Refused)
-    }
-
-    /// Changes an account: quota, expiry, revocation, login.
-    ///
-    /// # Errors
-    /// If there is no such account or window.
-    pub fn change(&self, account: &str, change: &AccountChange) -> Result<AccountView, SimError> {
-        self.shared.world().change(account, change, self.shared.clock.now()).map_err(SimError::Refused)
-    }
-
-    /// Sets which share of an account's window is used.
-    ///
-    /// # Errors
-    /// If there is no such account.
-    pub fn set_used(&self, account: &str, window: SimWindow, share: f64) -> Result<AccountView, SimError> {
-        let used = [(window.as_str().to_owned(), share)].into();
-        self.change(account, &AccountChange { used, ..AccountChange::default() })
-    }
-
-    /// Lets something go wrong.
-    pub fn fault(&self, rule: FaultRule) {
-        self.shared.world().faults.add(rule);
-    }
-
-    /// Lets nothing more go wrong, for an account or at all.
-    pub fn clear_faults(&self, account: Option<&str>) {
-        self.shared.world().faults.clear(account);
-    }
-
-    /// Resets new connections as soon as they are made, or takes them again.
-    pub fn refuse_connections(&self, refusal: Refusal) {
-        self.shared.refusing.store(refusal == Refusal::Refusing, Ordering::SeqCst);
-    }
-
-    /// Milliseconds before each event of streams that begin from now on.
-    pub fn set_pace(&self, millis: u64) {
-        self.shared.world().config.pace_millis = millis;
-    }
-
-    /// Milliseconds that the token endpoint takes from now on.
-    pub fn set_token_delay(&self, millis: u64) {
-        self.shared.world().config.token_delay_millis = millis;
-    }
-
-    /// Lets time pass.
-    ///
-    /// # Errors
-    /// If the simulator was given a clock that it may not move.
-    pub fn advance(&self, step: Duration) -> Result<(), SimError> {
-        self.shared.clock.advance(step)
-    }
-
-    /// All requests so far, oldest first.
-    #[must_use]
-    pub fn log(&self) -> Vec<Record> {
-        self.shared.world().log.since(0)
-    }
-
-    /// The requests to one endpoint that bore this account's credential.
-    #[must_use]
-    pub fn hits(&self, account: &str, endpoint: Endpoint) -> Vec<Record> {
-        let mut records = self.log();
-        records.retain(|record| record.account.as_deref() == Some(account) && record.endpoint == endpoint);
-        records
-    }
-
-    /// Waits until the log satisfies a condition, looking again after each change.
-    pub async fn until(&self, condition: impl Fn(&[Record]) -> bool) {
-        let mut changed = self.shared.changed.subscribe();
-        while !condition(&self.log()) {
-            if changed.changed().await.is_err() {
-                return;
-            }
-        }
-    }
-
-    /// Forgets the log; numbers go on.
-    pub fn clear_log(&self) {
-        self.shared.world().log.clear();
-    }
-
-    /// Everything as at the start, except the clock.
-    pub fn reset(&self) {
-        self.shared.world().reset(self.shared.clock.now());
-    }
-
-    /// Connections so far, and those open now.
-    #[must_use]
-    pub fn connections(&self) -> Connections {
-        Connections {
-            accepted: self.shared.connections.load(Ordering::SeqCst),
-            open: self.shared.open_connections.load(Ordering::SeqCst),
-        }
-    }
-
-    /// Stops, and waits until all connections are closed.
-    pub async fn stop(self) {
-        self.shared.stop.cancel();
-        self.shared.tasks.close();
-        self.shared.tasks.wait().await;
-    }
-}
-
-/// Whether new connections are taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// They are.
-    Accepting,
-    /// They are reset at once.
-    Refusing,
-}
-
-/// How many connections there were and are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Connections {
-    /// Since the start.
-    pub accepted: u64,
-    /// Now.
-    pub open: u64,
 }
 
 #[cfg(test)]

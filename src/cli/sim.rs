@@ -14,8 +14,22 @@ use serde_json::json;
 
 use crate::sim::{AccountKind, AccountSpec, AccountView, Sim, SimConfig, SimHandle};
 
+const HELP: &str = "\
+What the model does is written in the prompt, in double square brackets:
+  [[say: TEXT]]                a text
+  [[words: N]]                 a text of N words
+  [[think]]                    thinking, if the request wants it
+  [[recall]]                   how much of its earlier thinking it can see
+  [[tool:NAME {JSON}]]         a tool call; what follows is for after its result
+  [[agent: PROMPT]]            a subagent; the prompt may hold directives
+  [[also:tool:NAME {JSON}]]    one more call at once
+  [[result]]                   what the last tool said
+  [[pause: MS]], [[pace: MS]]  a wait; a wait before each event from here on
+  [[stop: REASON]]             the stop_reason";
+
 /// Serve a simulated Anthropic on a loopback port.
 #[derive(Args, Debug)]
+#[command(after_help = HELP)]
 pub struct SimArgs {
     /// Where to listen; a loopback address.
     #[arg(long, default_value = "127.0.0.1:8788")]
@@ -135,4 +149,50 @@ fn example(account: &AccountView, url: &str) -> String {
     let token = &account.credentials.token;
     let prompt = r#"[[tool:Bash {"command":"echo hello"}]] [[result]]"#;
     format!("  ANTHROPIC_BASE_URL={url} {variable}={token} \\\n    claude -p '{prompt}' --allowedTools Bash")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn args(scenario: Option<PathBuf>) -> SimArgs {
+        let bind = SocketAddr::from(([127, 0, 0, 1], 0));
+        SimArgs { bind, accounts: 2, scenario, pace: Some(7), credentials: None }
+    }
+
+    #[test]
+    fn the_usual_provider_has_logins_a_setup_token_and_a_key() {
+        let config = config(&args(None)).expect("no file is read");
+        let names: Vec<&str> = config.accounts.iter().map(|account| account.name.as_str()).collect();
+        assert_eq!((names, config.pace_millis), (vec!["a", "b", "setup", "key"], 7));
+    }
+
+    #[test]
+    fn a_scenario_that_makes_no_sense_is_named_with_the_place() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("scenario.json");
+        std::fs::write(&file, r#"{"accounts": [{"name": "a", "colour": "red"}]}"#).expect("writable");
+        let error = format!("{:#}", config(&args(Some(file.clone()))).expect_err("an unknown key"));
+        assert!(error.contains("scenario.json") && error.contains("colour") && error.contains("line 1"), "{error}");
+        std::fs::write(&file, r#"{"accounts": [{"name": "a"}], "faults": [{"faults": [{"fault": "529"}]}]}"#)
+            .expect("writable");
+        assert_eq!(config(&args(Some(file))).expect("valid").faults.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn logins_are_written_for_their_owner_alone() {
+        let sim =
+            Sim::start(config(&args(None)).expect("usual"), Arc::new(SystemClock::default()), args(None).bind).await;
+        let sim = sim.expect("loopback has a free port");
+        let folder = tempfile::tempdir().expect("a folder");
+        write_credentials(&sim, folder.path()).expect("writable");
+        let file = folder.path().join("b.json");
+        assert_eq!(std::fs::metadata(&file).expect("written").permissions().mode() & 0o777, 0o600);
+        let text = std::fs::read_to_string(file).expect("readable");
+        assert!(text.contains("sk-ant-ort01-sim-b-1"));
+        assert!(!folder.path().join("key.json").exists(), "a key is no login");
+        assert!(introduction(&sim).contains(&sim.base_url()));
+    }
 }

@@ -8,10 +8,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
+use duduclaw_actors::clock::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::account::{Account, AccountSpec, Credentials};
+use super::fault::FaultRule;
 use super::log::Arrived;
 use super::quota::{SimWindow, WindowState};
 use super::server::Shared;
@@ -81,10 +83,7 @@ fn controlled(arrived: &Arrived, steps: &[&str], shared: &Arc<Shared>) -> Reply 
         ("POST", ["accounts"]) => add_account(shared, &read(arrived)?),
         ("POST", ["accounts", name]) => change_account(shared, name, &read(arrived)?),
         ("GET", ["faults"]) => Ok(json!(shared.world().faults.rules())),
-        ("POST", ["faults"]) => {
-            shared.world().faults.add(read(arrived)?);
-            Ok(json!({}))
-        }
+        ("POST", ["faults"]) => add_fault(shared, read(arrived)?),
         ("DELETE", ["faults"]) => clear_faults(shared, None),
         ("DELETE", ["faults", account]) => clear_faults(shared, Some(account)),
         ("POST", ["clock"]) => advance(shared, &read(arrived)?),
@@ -128,7 +127,7 @@ fn since(arrived: &Arrived) -> u64 {
 }
 
 fn body_of(shared: &Shared, id: &str, part: &str) -> (u16, Bytes) {
-    let record = id.parse().ok().and_then(|id| shared.world().log.get(id).cloned());
+    let record = shared.world().log.find(id).cloned();
     let body = match (record, part) {
         (Some(record), "request") => record.request_body(),
         (Some(record), "response") => Some(record.response_body()),
@@ -146,6 +145,16 @@ fn add_account(shared: &Shared, spec: &AccountSpec) -> Reply {
 fn change_account(shared: &Shared, name: &str, change: &AccountChange) -> Reply {
     let now = shared.clock.now();
     shared.world().change(name, change, now).map_err(|text| (400, text)).map(|view| json!(view))
+}
+
+fn add_fault(shared: &Shared, rule: FaultRule) -> Reply {
+    match rule.flaw() {
+        Some(flaw) => Err((400, flaw)),
+        None => {
+            shared.world().faults.add(rule);
+            Ok(json!({}))
+        }
+    }
 }
 
 fn clear_faults(shared: &Shared, account: Option<&str>) -> Reply {
@@ -173,12 +182,12 @@ fn settle(shared: &Shared, settings: &Settings) -> Reply {
 
 impl World {
     /// All accounts as they stand.
-    pub(super) fn views(&mut self, now: duduclaw_actors::clock::Timestamp) -> Vec<AccountView> {
+    pub(super) fn views(&mut self, now: Timestamp) -> Vec<AccountView> {
         self.accounts.iter_mut().map(|account| view(account, now)).collect()
     }
 
     /// Takes one more account in.
-    pub(super) fn add(&mut self, spec: AccountSpec, now: duduclaw_actors::clock::Timestamp) -> Result<(), String> {
+    pub(super) fn add(&mut self, spec: AccountSpec, now: Timestamp) -> Result<(), String> {
         if spec.name.is_empty() || self.accounts.iter().any(|account| account.spec.name == spec.name) {
             return Err(format!("an account needs a name of its own, and \"{}\" is none", spec.name));
         }
@@ -187,12 +196,7 @@ impl World {
     }
 
     /// Changes an account.
-    pub(super) fn change(
-        &mut self,
-        name: &str,
-        change: &AccountChange,
-        now: duduclaw_actors::clock::Timestamp,
-    ) -> Result<AccountView, String> {
+    pub(super) fn change(&mut self, name: &str, change: &AccountChange, now: Timestamp) -> Result<AccountView, String> {
         let shares = change.used.iter().map(|(window, share)| Ok((window_named(window)?, *share)));
         let shares: Vec<(SimWindow, f64)> = shares.collect::<Result<_, String>>()?;
         let account = self.accounts.iter_mut().find(|account| account.spec.name == name);
@@ -213,7 +217,7 @@ impl World {
     }
 }
 
-fn view(account: &mut Account, now: duduclaw_actors::clock::Timestamp) -> AccountView {
+fn view(account: &mut Account, now: Timestamp) -> AccountView {
     AccountView {
         name: account.spec.name.clone(),
         credentials: account.credentials(),

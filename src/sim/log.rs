@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use duduclaw_actors::clock::Timestamp;
 use serde::Serialize;
-use xxhash_rust::xxh3::xxh3_128;
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
 use super::account::fingerprint;
 use super::cache::InputUsage;
@@ -83,6 +83,8 @@ pub struct Record {
     pub ended_at: Option<i64>,
     /// Bytes of the answer's body that were sent.
     pub sent_bytes: usize,
+    /// What [`digest`] says of them.
+    pub sent_digest: Option<String>,
     #[serde(skip)]
     request_body: Option<Bytes>,
     #[serde(skip)]
@@ -113,6 +115,12 @@ impl Record {
 #[must_use]
 pub fn digest(body: &[u8]) -> String {
     format!("{:032x}", xxh3_128(body))
+}
+
+fn digest_of(pieces: &[Bytes]) -> String {
+    let mut hash = Xxh3::new();
+    pieces.iter().for_each(|piece| hash.update(piece));
+    format!("{:032x}", hash.digest128())
 }
 
 /// A request as it arrived.
@@ -179,6 +187,7 @@ impl Log {
         let bytes = sent.iter().map(Bytes::len).sum();
         if let Some(record) = self.get_mut(id) {
             record.sent_bytes = bytes;
+            record.sent_digest = Some(digest_of(&sent));
             record.response_body = if record.endpoint == Endpoint::Token { Vec::new() } else { sent };
             record.ending = ending;
             record.ended_at = Some(now.wall.0);
@@ -192,9 +201,15 @@ impl Log {
         self.records.iter().filter(|record| record.id > id).cloned().collect()
     }
 
-    /// One record.
-    pub(super) fn get(&self, id: u64) -> Option<&Record> {
-        self.records.iter().find(|record| record.id == id)
+    /// One record, by its number or its `request-id`.
+    pub(super) fn find(&self, id: &str) -> Option<&Record> {
+        let number = id.parse().ok();
+        self.records.iter().find(|record| Some(record.id) == number || record.request_id == id)
+    }
+
+    /// All records, to look at in place.
+    pub(super) fn all(&mut self) -> &[Record] {
+        self.records.make_contiguous()
     }
 
     /// Forgets all records; numbers go on.
@@ -249,6 +264,7 @@ fn record(id: u64, arrived: &Arrived, endpoint: Endpoint, request_id: &str, now:
         ending: Ending::Open,
         ended_at: None,
         sent_bytes: 0,
+        sent_digest: None,
         request_body: (endpoint != Endpoint::Token).then(|| arrived.body.clone()),
         response_body: Vec::new(),
     }
@@ -289,7 +305,7 @@ mod tests {
     fn credentials_are_kept_as_fingerprints() {
         let mut log = Log::new(1000);
         let id = opened(&mut log, b"{}");
-        let record = log.get(id).expect("just written");
+        let record = log.find(&id.to_string()).expect("just written");
         assert_eq!(
             record.header("Authorization"),
             Some(format!("Bearer {}", fingerprint("sk-ant-oat01-secret")).as_str())
@@ -308,10 +324,11 @@ mod tests {
             Ending::Complete,
             Timestamp::at_millis(9),
         );
-        assert_eq!(log.get(first).expect("kept").request_body(), None, "11 bytes are too many");
+        assert_eq!(log.find(&first.to_string()).expect("kept").request_body(), None, "11 bytes are too many");
         let second = opened(&mut log, b"1234");
-        assert_eq!(log.get(first).expect("kept").body_digest, digest(b"12345678"));
-        assert_eq!(log.get(second).expect("kept").request_body(), Some(Bytes::from_static(b"1234")));
-        assert_eq!(log.get(first).map(|record| record.sent_bytes), Some(3));
+        assert_eq!(log.find(&first.to_string()).expect("kept").body_digest, digest(b"12345678"));
+        assert_eq!(log.find(&second.to_string()).expect("kept").request_body(), Some(Bytes::from_static(b"1234")));
+        let sent = log.find("req_1").map(|record| (record.sent_bytes, record.sent_digest.clone()));
+        assert_eq!(sent, Some((3, Some(digest(b"abc")))));
     }
 }

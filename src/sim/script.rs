@@ -20,11 +20,13 @@
 //! repeated request gets the same answer. Without directives the model tells how many messages it saw. A request for
 //! structured output gets JSON that fits its schema.
 
-use std::time::Duration;
-
 use serde_json::{Map, Value, json};
 
 use super::reply::{Piece, Reply, StopReason};
+
+mod directive;
+
+use directive::{Directive, directives};
 
 /// What the model knows beside the request itself.
 #[derive(Clone, Copy, Debug)]
@@ -33,22 +35,6 @@ pub(super) struct Sight {
     pub(super) thinking: usize,
     /// Makes tool ids different from answer to answer.
     pub(super) serial: u64,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-enum Directive {
-    Say(String),
-    Words(usize),
-    Think(String),
-    Tool { name: String, input: Value },
-    Agent(String),
-    Also(Box<Directive>),
-    Result,
-    Recall,
-    Pause(Duration),
-    Pace(Duration),
-    Stop(StopReason),
-    Unknown(String),
 }
 
 /// The model's answer to this request.
@@ -142,64 +128,6 @@ fn tool_results(message: &Value) -> impl Iterator<Item = &Value> {
     blocks.filter(|block| block.get("type").and_then(Value::as_str) == Some("tool_result"))
 }
 
-/// All directives of a text; brackets may nest.
-fn directives(text: &str) -> Vec<Directive> {
-    let mut found = Vec::new();
-    let mut rest = text;
-    while let Some((_, after)) = rest.split_once("[[") {
-        let Some(end) = closing(after) else {
-            break;
-        };
-        found.push(directive(after[..end].trim()));
-        rest = &after[end + 2..];
-    }
-    found
-}
-
-/// Where the brackets close that were open before this text.
-fn closing(text: &str) -> Option<usize> {
-    let mut depth = 0;
-    let mut at = 0;
-    while at < text.len() {
-        let here = &text.as_bytes()[at..];
-        match () {
-            () if here.starts_with(b"[[") => (depth, at) = (depth + 1, at + 2),
-            () if here.starts_with(b"]]") && depth == 0 => return Some(at),
-            () if here.starts_with(b"]]") => (depth, at) = (depth - 1, at + 2),
-            () => at += 1,
-        }
-    }
-    None
-}
-
-fn directive(text: &str) -> Directive {
-    let (word, rest) = text.split_once(':').unwrap_or((text, ""));
-    let rest = rest.trim();
-    let parsed = match word.trim() {
-        "say" => Some(Directive::Say(rest.to_owned())),
-        "words" => rest.parse().ok().map(Directive::Words),
-        "think" => {
-            Some(Directive::Think(if rest.is_empty() { "Thinking it over.".to_owned() } else { rest.to_owned() }))
-        }
-        "tool" => tool(rest),
-        "agent" => Some(Directive::Agent(rest.to_owned())),
-        "also" => Some(Directive::Also(Box::new(directive(rest)))),
-        "result" => Some(Directive::Result),
-        "recall" => Some(Directive::Recall),
-        "pause" => rest.parse().ok().map(Duration::from_millis).map(Directive::Pause),
-        "pace" => rest.parse().ok().map(Duration::from_millis).map(Directive::Pace),
-        "stop" => StopReason::named(rest).map(Directive::Stop),
-        _other => None,
-    };
-    parsed.unwrap_or_else(|| Directive::Unknown(text.to_owned()))
-}
-
-fn tool(text: &str) -> Option<Directive> {
-    let (name, input) = text.split_once(char::is_whitespace).unwrap_or((text, "{}"));
-    let input = serde_json::from_str(input.trim()).ok()?;
-    Some(Directive::Tool { name: name.to_owned(), input })
-}
-
 /// The directives of the turn that comes after so many tool results; nothing when the script is over.
 fn turn(directives: &[Directive], mut results: usize) -> Option<&[Directive]> {
     let mut rest = directives;
@@ -216,23 +144,6 @@ fn turn(directives: &[Directive], mut results: usize) -> Option<&[Directive]> {
         }
         results -= called.max(1);
         rest = later;
-    }
-}
-
-impl Directive {
-    fn is_call(&self) -> bool {
-        match self {
-            Self::Tool { .. } | Self::Agent(_) | Self::Also(_) => true,
-            Self::Say(_)
-            | Self::Words(_)
-            | Self::Think(_)
-            | Self::Result
-            | Self::Recall
-            | Self::Pause(_)
-            | Self::Pace(_)
-            | Self::Stop(_)
-            | Self::Unknown(_) => false,
-        }
     }
 }
 

@@ -148,7 +148,6 @@ fn head(answer: Answer, fuse: Arc<Fuse>, watch: Watch) -> Response<Playback> {
     let mut response = Response::new(Playback::new(answer.steps, answer.length, fuse, watch));
     *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     for (name, value) in answer.headers {
-        // A scripted header that HTTP does not allow is left out; scripts are checked when they are made.
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
             response.headers_mut().append(name, value);
         }

@@ -205,6 +205,7 @@ async fn a_control_that_makes_no_sense_says_why() {
         ("/_sim/accounts/k", json!({"used": {"9h": 1.0}}), "no window"),
         ("/_sim/accounts", json!({"name": "k"}), "name of its own"),
         ("/_sim/faults", json!({"faults": [{"fault": "sunday"}]}), "sunday"),
+        ("/_sim/faults", json!({"faults": [{"fault": "status", "status": 7}]}), "200 to 599"),
         ("/_sim/nothing", json!({}), "no such control"),
     ] {
         let (status, answer) = control(&sim, "POST", path, &body).await;

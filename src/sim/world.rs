@@ -11,7 +11,7 @@ use super::account::{Account, AccountKind, Token, fingerprint};
 use super::answer::Answer;
 use super::cache::PromptCache;
 use super::config::SimConfig;
-use super::fault::{Endpoint, Fault, FaultBook, Moment, instead, shaped};
+use super::fault::{Asked, Endpoint, Fault, FaultBook, Moment, instead, shaped};
 use super::log::{Arrived, Log};
 use super::quota::{Told, unified_headers};
 use super::thinking::Seal;
@@ -80,8 +80,9 @@ impl World {
         self.log.open(arrived, endpoint, &request_id, now);
         let account = self.caller(arrived, endpoint, body, now);
         let name = account.map(|at| self.accounts[at].spec.name.clone());
-        let model = field(body, "model");
-        let faults = self.faults.take(name.as_deref(), endpoint, model);
+        let asked =
+            Asked { account: name.as_deref(), endpoint, model: field(body, "model"), tools: offers_tools(body) };
+        let faults = self.faults.take(asked);
         let call = Call { arrived, endpoint, body, id, request_id, now, faults };
         self.note_caller(&call, name);
         let genuine = match self.in_place(&call, account) {
@@ -246,6 +247,10 @@ fn oauth_allowed(call: &Call<'_>) -> Result<(), Answer> {
 
 fn field<'b>(body: Option<&'b Value>, name: &str) -> &'b str {
     body.and_then(|body| body.get(name)).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn offers_tools(body: Option<&Value>) -> bool {
+    body.and_then(|body| body.get("tools")).and_then(Value::as_array).is_some_and(|tools| !tools.is_empty())
 }
 
 /// A number that stands for an account or organisation.

@@ -12,103 +12,65 @@ use super::canned::error_text;
 use crate::sim::answer::{Answer, Break, Step};
 use crate::sim::reply::{error_event, ping};
 
+type Pass = fn(Answer, &Fault) -> Answer;
+
 /// The answer after all this happened to it. Events are counted before the body is compressed or cut into packets.
 pub(in crate::sim) fn shaped(answer: Answer, faults: &[Fault]) -> Answer {
-    let mut ordered: Vec<&Fault> = faults.iter().collect();
-    ordered.sort_by_key(|fault| rank(fault));
-    ordered.into_iter().fold(answer, apply)
+    const PASSES: [Pass; 5] = [more, broken_off, reframed, encoded, in_packets];
+    PASSES.iter().fold(answer, |answer, pass| faults.iter().fold(answer, pass))
 }
 
-/// Content first, then cuts, then encoding, then packets.
-fn rank(fault: &Fault) -> u8 {
-    match fault {
-        Fault::Gzip | Fault::FalseGzip => 3,
-        Fault::Split { .. } => 4,
-        Fault::CutAfter { .. }
-        | Fault::ResetAfter { .. }
-        | Fault::StallAfter { .. }
-        | Fault::ErrorEventAfter { .. }
-        | Fault::SlowTrickle { .. } => 1,
-        Fault::OddFraming => 2,
-        Fault::Status { .. }
-        | Fault::Quota5h { .. }
-        | Fault::Quota7d { .. }
-        | Fault::ScopeFable { .. }
-        | Fault::ScopeUnknown { .. }
-        | Fault::AggregateRejected { .. }
-        | Fault::Throttle { .. }
-        | Fault::ThrottleUnstated
-        | Fault::LongContext
-        | Fault::Unauthorized
-        | Fault::OrgDisabled
-        | Fault::Forbidden
-        | Fault::Firewall
-        | Fault::BalanceEmpty
-        | Fault::SpendLimit
-        | Fault::Overloaded { .. }
-        | Fault::ServerError
-        | Fault::Unavailable { .. }
-        | Fault::TooLong
-        | Fault::NoSuchModel
-        | Fault::TooLarge
-        | Fault::InvalidGrant
-        | Fault::FirstEventError { .. }
-        | Fault::Blank
-        | Fault::EmptyMessage
-        | Fault::DelayHead { .. }
-        | Fault::StallBeforeHead
-        | Fault::ResetBeforeHead
-        | Fault::RefuseConnection
-        | Fault::Pings { .. } => 0,
+/// Lateness, and events that the model did not send.
+fn more(mut answer: Answer, fault: &Fault) -> Answer {
+    if let Fault::DelayHead { millis } = fault {
+        return answer.after(Duration::from_millis(*millis));
     }
+    if let (Fault::Pings { count, every_millis }, None) = (fault, answer.length) {
+        add_pings(&mut answer.steps, *count, Duration::from_millis(*every_millis));
+    }
+    if let Fault::SlowTrickle { millis } = fault {
+        trickle(&mut answer.steps, Duration::from_millis(*millis));
+    }
+    answer
 }
 
-fn apply(mut answer: Answer, fault: &Fault) -> Answer {
-    match fault {
-        Fault::DelayHead { millis } => return answer.after(Duration::from_millis(*millis)),
-        Fault::CutAfter { events } => cut(&mut answer.steps, *events, vec![Step::Break(Break::Close)]),
-        Fault::ResetAfter { events } => cut(&mut answer.steps, *events, vec![Step::Break(Break::Reset)]),
-        Fault::StallAfter { events } => cut(&mut answer.steps, *events, vec![Step::Stall]),
-        Fault::ErrorEventAfter { events, kind } => {
-            cut(&mut answer.steps, *events, vec![Step::Send(error_event(kind, error_text(kind)))]);
-        }
-        Fault::Pings { count, every_millis } => {
-            add_pings(&mut answer.steps, *count, Duration::from_millis(*every_millis))
-        }
-        Fault::SlowTrickle { millis } => trickle(&mut answer.steps, Duration::from_millis(*millis)),
-        Fault::Split { sizes, pause_millis } => split(&mut answer.steps, sizes, Duration::from_millis(*pause_millis)),
-        Fault::Gzip => return gzipped(answer),
-        Fault::FalseGzip => return answer.with("content-encoding", "gzip"),
-        Fault::OddFraming if answer.length.is_none() => reframe(&mut answer.steps),
-        Fault::Status { .. }
-        | Fault::Quota5h { .. }
-        | Fault::Quota7d { .. }
-        | Fault::ScopeFable { .. }
-        | Fault::ScopeUnknown { .. }
-        | Fault::AggregateRejected { .. }
-        | Fault::Throttle { .. }
-        | Fault::ThrottleUnstated
-        | Fault::LongContext
-        | Fault::Unauthorized
-        | Fault::OrgDisabled
-        | Fault::Forbidden
-        | Fault::Firewall
-        | Fault::BalanceEmpty
-        | Fault::SpendLimit
-        | Fault::Overloaded { .. }
-        | Fault::ServerError
-        | Fault::Unavailable { .. }
-        | Fault::TooLong
-        | Fault::NoSuchModel
-        | Fault::TooLarge
-        | Fault::InvalidGrant
-        | Fault::FirstEventError { .. }
-        | Fault::Blank
-        | Fault::EmptyMessage
-        | Fault::OddFraming
-        | Fault::StallBeforeHead
-        | Fault::ResetBeforeHead
-        | Fault::RefuseConnection => {}
+/// An end before the end.
+fn broken_off(mut answer: Answer, fault: &Fault) -> Answer {
+    if let Fault::CutAfter { events } = fault {
+        cut(&mut answer.steps, *events, Step::Break(Break::Close));
+    }
+    if let Fault::ResetAfter { events } = fault {
+        cut(&mut answer.steps, *events, Step::Break(Break::Reset));
+    }
+    if let Fault::StallAfter { events } = fault {
+        cut(&mut answer.steps, *events, Step::Stall);
+    }
+    if let (Fault::ErrorEventAfter { events, kind }, None) = (fault, answer.length) {
+        cut(&mut answer.steps, *events, Step::Send(error_event(kind, error_text(kind))));
+    }
+    answer
+}
+
+fn reframed(mut answer: Answer, fault: &Fault) -> Answer {
+    if *fault == Fault::OddFraming && answer.length.is_none() {
+        reframe(&mut answer.steps);
+    }
+    answer
+}
+
+fn encoded(answer: Answer, fault: &Fault) -> Answer {
+    if *fault == Fault::Gzip {
+        return gzipped(answer);
+    }
+    if *fault == Fault::FalseGzip {
+        return answer.with("content-encoding", "gzip");
+    }
+    answer
+}
+
+fn in_packets(mut answer: Answer, fault: &Fault) -> Answer {
+    if let Fault::Split { sizes, pause_millis } = fault {
+        split(&mut answer.steps, sizes, Duration::from_millis(*pause_millis));
     }
     answer
 }
@@ -119,9 +81,9 @@ fn after_events(steps: &[Step], events: usize) -> usize {
     events.checked_sub(1).map_or(0, |last| sends.map(|(at, _)| at + 1).nth(last).unwrap_or(steps.len()))
 }
 
-fn cut(steps: &mut Vec<Step>, events: usize, end: Vec<Step>) {
+fn cut(steps: &mut Vec<Step>, events: usize, end: Step) {
     steps.truncate(after_events(steps, events));
-    steps.extend(end);
+    steps.push(end);
 }
 
 fn add_pings(steps: &mut Vec<Step>, count: usize, every: Duration) {

@@ -121,7 +121,8 @@ fn credentials_are_checked_as_the_provider_does() {
     let token = world.accounts[0].credentials().token;
     let bearer = bearer(&world, 0);
     let oauth = ("anthropic-beta", "claude-code-20250219, oauth-2025-04-20");
-    let cases: [(&[(&str, &str)], u64, u16, &str); 7] = [
+    type Case<'c> = (&'c [(&'c str, &'c str)], u64, u16, &'c str);
+    let cases: [Case<'_>; 7] = [
         (&[("authorization", &bearer), oauth], 0, 200, ""),
         (&[("authorization", &bearer)], 0, 401, "OAuth authentication is currently not supported."),
         (&[("x-api-key", &token), oauth], 0, 401, "invalid x-api-key"),
