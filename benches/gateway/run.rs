@@ -48,7 +48,7 @@ impl Extent {
         let (rounds, call, streams, window, ramp, stalls, leases) = if args.quick {
             (5, 200, 200, 800, 500, Stalls { bursts: 60, pairs: 8 }, 2_000)
         } else {
-            (7, 1_000, 1_000, 5_000, 4_000, Stalls { bursts: 1_000, pairs: 100 }, 50_000)
+            (7, 1_000, 1_000, 5_000, 4_000, Stalls { bursts: 1_000, pairs: 100 }, 10_000)
         };
         Ok(Self {
             rounds: args.rounds.unwrap_or(rounds),
