@@ -182,6 +182,7 @@ fn streams(rig: &Rig, extent: Extent, report: &mut Report) -> Result<()> {
         seen.gateway.push(once.gateway);
     }
     stream_rows(extent.streams, &seen, report);
+    note_lost_pace(extent, &seen, report);
     fresh_rows(&seen, report);
     Ok(())
 }
@@ -206,6 +207,22 @@ fn stream_rows(streams: u64, seen: &Ways<Vec<(Fresh, Streamed)>>, report: &mut R
     report.beside(name("frames checked a round"), "count", &of(|streamed| streamed.frames as f64), None);
     let memory = without_direct(of(|streamed| streamed.kib_per_stream));
     report.row(name("memory per open stream"), "KiB", &memory, Some(Aim::Figure(40.0)));
+}
+
+/// Frames that come late come together: then a frame seems cheap, and a stream large.
+fn note_lost_pace(extent: Extent, seen: &Ways<Vec<(Fresh, Streamed)>>, report: &mut Report) {
+    let due = extent.streams as f64 * 50.0 * extent.window.as_secs_f64();
+    for (way, rounds) in seen.named() {
+        let read: Vec<f64> = rounds.iter().map(|(_, streamed)| streamed.frames as f64).collect();
+        let share = 100.0 * median(&read) / due;
+        if share < 95.0 {
+            report.note(format!(
+                "{way}: only {share:.0} % of the frames came in time, so this machine, as busy as it is, cannot carry \
+                 {} streams: do not use the rows about them.",
+                extent.streams
+            ));
+        }
+    }
 }
 
 fn fresh_rows(seen: &Ways<Vec<(Fresh, Streamed)>>, report: &mut Report) {
