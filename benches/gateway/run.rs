@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::args::Args;
@@ -24,6 +24,9 @@ const BODIES: [(&str, usize); 3] = [("600 B", 600), ("100 KB", 100_000), ("3 MB"
 
 /// How many accounts admission chooses from.
 const FLEETS: [u32; 3] = [10, 100, 1_000];
+
+/// How long opening all streams may take on a slow machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where a wait for a delayed acknowledgement shows, in microseconds above the direct way.
 const TIMER: std::ops::RangeInclusive<f64> = 35_000.0..=45_000.0;
@@ -171,12 +174,17 @@ fn waits(once: &Ways<Vec<Stalled>>) -> Ways<f64> {
 }
 
 fn streams(rig: &Rig, extent: Extent, report: &mut Report) -> Result<()> {
-    let asked = Streams { streams: extent.streams, window: extent.window, ramp: extent.ramp, resident_before: 0 };
+    let mut asked = Streams { streams: extent.streams, window: extent.window, ramp: extent.ramp, resident_before: 0 };
     let mut seen = Ways::<Vec<(Fresh, Streamed)>>::default();
-    for round in 1..=extent.rounds {
-        progress(&format!("{} streams, round {round}", extent.streams));
+    while seen.gateway.len() < extent.rounds {
+        progress(&format!("{} streams, round {}", extent.streams, seen.gateway.len() + 1));
         let once = rig.streams(asked)?;
         once.named().into_iter().for_each(|(way, (_, streamed))| check_streams(way, streamed, report));
+        if once.named().iter().any(|(_, (_, streamed))| !streamed.all_open && streamed.first_wrong.is_none()) {
+            asked.ramp *= 2;
+            ensure!(asked.ramp < PATIENCE, "this machine cannot open {} streams in {PATIENCE:?}", extent.streams);
+            continue;
+        }
         seen.direct.push(once.direct);
         seen.proxy.push(once.proxy);
         seen.gateway.push(once.gateway);
