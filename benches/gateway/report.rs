@@ -9,6 +9,7 @@ use crate::spread::Spread;
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     rows: Vec<Row>,
+    notes: Vec<String>,
     failures: Vec<String>,
 }
 
@@ -53,6 +54,11 @@ impl Report {
         self.push(what, unit, rounds, Base::Shown, aim);
     }
 
+    /// Something that a reader of the table must know.
+    pub(crate) fn note(&mut self, what: String) {
+        self.notes.push(what);
+    }
+
     /// What must never happen has happened.
     pub(crate) fn fail(&mut self, how: String) {
         self.failures.push(how);
@@ -81,6 +87,9 @@ impl Report {
         text += "|---|---|--:|--:|--:|--:|---|\n";
         for row in &self.rows {
             text += &row.markdown();
+        }
+        for note in &self.notes {
+            text += &format!("\n**Note:** {note}\n");
         }
         text += &self.endings();
         text

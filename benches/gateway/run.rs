@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::args::Args;
@@ -24,6 +24,9 @@ const BODIES: [(&str, usize); 3] = [("600 B", 600), ("100 KB", 100_000), ("3 MB"
 
 /// How many accounts admission chooses from.
 const FLEETS: [u32; 3] = [10, 100, 1_000];
+
+/// How long opening all streams may take on a slow machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where a wait for a delayed acknowledgement shows, in microseconds above the direct way.
 const TIMER: std::ops::RangeInclusive<f64> = 35_000.0..=45_000.0;
@@ -48,7 +51,7 @@ impl Extent {
         let (rounds, call, streams, window, ramp, stalls, leases) = if args.quick {
             (5, 200, 200, 800, 500, Stalls { bursts: 60, pairs: 8 }, 2_000)
         } else {
-            (7, 1_000, 1_000, 5_000, 4_000, Stalls { bursts: 1_000, pairs: 100 }, 50_000)
+            (7, 1_000, 1_000, 5_000, 4_000, Stalls { bursts: 1_000, pairs: 100 }, 10_000)
         };
         Ok(Self {
             rounds: args.rounds.unwrap_or(rounds),
@@ -171,17 +174,23 @@ fn waits(once: &Ways<Vec<Stalled>>) -> Ways<f64> {
 }
 
 fn streams(rig: &Rig, extent: Extent, report: &mut Report) -> Result<()> {
-    let asked = Streams { streams: extent.streams, window: extent.window, ramp: extent.ramp, resident_before: 0 };
+    let mut asked = Streams { streams: extent.streams, window: extent.window, ramp: extent.ramp, resident_before: 0 };
     let mut seen = Ways::<Vec<(Fresh, Streamed)>>::default();
-    for round in 1..=extent.rounds {
-        progress(&format!("{} streams, round {round}", extent.streams));
+    while seen.gateway.len() < extent.rounds {
+        progress(&format!("{} streams, round {}", extent.streams, seen.gateway.len() + 1));
         let once = rig.streams(asked)?;
         once.named().into_iter().for_each(|(way, (_, streamed))| check_streams(way, streamed, report));
+        if once.named().iter().any(|(_, (_, streamed))| !streamed.all_open && streamed.first_wrong.is_none()) {
+            asked.ramp *= 2;
+            ensure!(asked.ramp < PATIENCE, "this machine cannot open {} streams in {PATIENCE:?}", extent.streams);
+            continue;
+        }
         seen.direct.push(once.direct);
         seen.proxy.push(once.proxy);
         seen.gateway.push(once.gateway);
     }
     stream_rows(extent.streams, &seen, report);
+    note_lost_pace(extent, &seen, report);
     fresh_rows(&seen, report);
     Ok(())
 }
@@ -206,6 +215,22 @@ fn stream_rows(streams: u64, seen: &Ways<Vec<(Fresh, Streamed)>>, report: &mut R
     report.beside(name("frames checked a round"), "count", &of(|streamed| streamed.frames as f64), None);
     let memory = without_direct(of(|streamed| streamed.kib_per_stream));
     report.row(name("memory per open stream"), "KiB", &memory, Some(Aim::Figure(40.0)));
+}
+
+/// Frames that come late come together: then a frame seems cheap, and a stream large.
+fn note_lost_pace(extent: Extent, seen: &Ways<Vec<(Fresh, Streamed)>>, report: &mut Report) {
+    let due = extent.streams as f64 * 50.0 * extent.window.as_secs_f64();
+    for (way, rounds) in seen.named() {
+        let read: Vec<f64> = rounds.iter().map(|(_, streamed)| streamed.frames as f64).collect();
+        let share = 100.0 * median(&read) / due;
+        if share < 95.0 {
+            report.note(format!(
+                "{way}: only {share:.0} % of the frames came in time, so this machine, as busy as it is, cannot carry \
+                 {} streams: do not use the rows about them.",
+                extent.streams
+            ));
+        }
+    }
 }
 
 fn fresh_rows(seen: &Ways<Vec<(Fresh, Streamed)>>, report: &mut Report) {
