@@ -14,13 +14,15 @@ impl Admission {
     /// the book wakes the machine; [`Self::lease`] and [`Self::tick`] begin with it.
     pub fn settle(&mut self, now: Timestamp) -> Vec<Effect> {
         let mut effects = Vec::new();
-        for report in self.book.take_reports() {
-            self.apply(&report, now, &mut effects);
-        }
-        if !self.waiting.is_empty() {
-            self.pump_all(now, &mut effects);
-        }
+        self.read_book(now, &mut effects);
+        self.pump_all(now, &mut effects);
         effects
+    }
+
+    pub(super) fn read_book(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        for report in self.book.take_reports() {
+            self.apply(&report, now, effects);
+        }
     }
 
     /// Forgets conversations that are old, or too many.

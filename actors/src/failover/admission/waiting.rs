@@ -41,6 +41,9 @@ impl Admission {
     }
 
     pub(super) fn pump_all(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        if self.waiting.is_empty() {
+            return;
+        }
         for account in self.waiting.clone() {
             self.pump(account, now, effects);
         }
