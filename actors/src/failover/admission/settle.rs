@@ -50,7 +50,7 @@ impl Admission {
             view.grants.sent(record.lease);
             view.ramp.sent(record.lease, rule, others, now);
         }
-        if let Some(key) = self.binds(record) {
+        if let Some(key) = record.conversation {
             self.conversation_sent(key, record, now, effects);
         }
     }
@@ -99,9 +99,9 @@ impl Admission {
         if let Some(view) = self.view_mut(record.account) {
             view.ramp.served(rule);
         }
-        let Some(key) = self.binds(record) else { return };
+        let Some(key) = record.conversation else { return };
         let (upstream, scope) = (record.upstream, record.scope);
-        if self.conversations.served(key, upstream, scope, record.lease, record.account) == Dirty::Yes {
+        if self.conversations.served(key, upstream, scope, record.lease, record.account, now) == Dirty::Yes {
             self.remember(key, now, effects);
         }
     }
@@ -126,18 +126,12 @@ impl Admission {
         {
             budget.give_back(record.granted_at);
         }
-        let Some(key) = self.binds(record) else { return };
+        let Some(key) = record.conversation else { return };
         let (upstream, scope) = (record.upstream, record.scope);
         let undone = self.conversations.unsent(key, upstream, scope, record.lease, record.account);
         if let Some((at, view)) = undone.zip(self.view_mut(record.account)) {
             view.note_unbound(at);
         }
-    }
-
-    /// The conversation that a lease speaks for.
-    fn binds(&self, record: &LeaseRecord) -> Option<ConversationKey> {
-        let key = record.conversation?;
-        self.conversations.get(key).map(|_| key)
     }
 
     fn remember(&mut self, key: ConversationKey, now: Timestamp, effects: &mut Vec<Effect>) {

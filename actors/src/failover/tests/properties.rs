@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use self::sequence::{Step3, run};
 use super::world::*;
-use crate::failover::demand::{Decision, Demand, Remedy, Step};
+use crate::failover::demand::{Decision, Demand, Once, Remedy, Spent, Step};
 use crate::failover::fault::{Rule, with_broken};
 
 const RULES: [Rule; 24] = [
@@ -60,6 +60,11 @@ proptest! {
     }
 
     #[test]
+    fn a_request_spends_one_probe(count in 1_u32..6, seconds in 1_u32..900) {
+        prop_assert_eq!(probing(count, seconds), Ok(()));
+    }
+
+    #[test]
     fn a_third_detour_in_ten_minutes_moves_a_conversation(key in any::<u64>(), gap in 40_u32..280) {
         prop_assert_eq!(detours(u128::from(key), gap), Ok(()));
     }
@@ -75,7 +80,7 @@ fn every_broken_machine_is_caught() {
 }
 
 fn is_caught(random: &mut fastrand::Rng) -> bool {
-    if storm(40).is_err() || growth(7, 3).is_err() || detours(5, 100).is_err() {
+    if storm(40).is_err() || growth(7, 3).is_err() || detours(5, 100).is_err() || probing(3, 9).is_err() {
         return true;
     }
     (0..20_000).any(|_| {
@@ -119,6 +124,22 @@ fn growth(count: u32, salt: u64) -> Result<(), String> {
     // 2/N of 400 and four standard deviations.
     let most = 2.0 / f64::from(count) + 0.1;
     if share > most { Err(format!("{share} moved, {most} allowed")) } else { Ok(()) }
+}
+
+/// Where all are held, a request asks one of them and no more.
+fn probing(count: u32, seconds: u32) -> Result<(), String> {
+    let mut desk = Desk::of(count);
+    (0..count).for_each(|n| desk.tell(n, t0(), |s| s.holds = vec![erroring(t0(), 3600)]));
+    let now = at(f64::from(seconds));
+    let (probe, guard) = desk.grant(&demand(), now);
+    guard.sent();
+    drop(guard);
+    let spent = Spent { probe: Once::Used, ..Spent::default() };
+    let second = Demand { spent, ..next(&demand(), &probe, 1, fault(), now) };
+    match desk.ask(&second, now) {
+        Decision::Exhausted(_) => Ok(()),
+        other => Err(format!("a second probe: {other:?}")),
+    }
 }
 
 fn detours(key: u128, gap: u32) -> Result<(), String> {

@@ -56,6 +56,8 @@ struct Run {
     held: Vec<Held>,
     queued: HashMap<Ticket, (Ticket, Demand, Timestamp)>,
     homes: HashMap<u128, Home>,
+    /// Whether one of those answered together was admitted by pace, whatever the allowance said.
+    paced: bool,
 }
 
 impl Run {
@@ -71,6 +73,7 @@ impl Run {
             held: Vec::new(),
             queued: HashMap::new(),
             homes: HashMap::new(),
+            paced: false,
         }
     }
 
@@ -216,8 +219,7 @@ impl Run {
     }
 
     fn check_allowance(&self, demand: &Demand, grant: &Grant, queued: Option<Timestamp>) -> Checked {
-        let paced = queued.is_some_and(|since| self.now.since(since) >= Duration::from_secs(10));
-        if paced || demand.call == CallKind::Side || grant.gate == Gate::Probe {
+        if (queued.is_some() && self.paced) || demand.call == CallKind::Side || grant.gate == Gate::Probe {
             return Ok(());
         }
         let n = grant.account.0;
@@ -238,7 +240,7 @@ impl Run {
 
     /// A conversation whose home is usable goes there.
     fn check_home(&mut self, demand: &Demand, grant: &Grant, queued: Option<Timestamp>) -> Checked {
-        let Some(key) = demand.conversation else { return Ok(()) };
+        let Some(key) = demand.conversation.filter(|_| demand.scope == ModelScope::Base) else { return Ok(()) };
         let home = self.homes.get(&key.0).copied().unwrap_or(Home::Unknown);
         let Home::At(account) = home else { return Ok(()) };
         if account == grant.account {
@@ -247,7 +249,11 @@ impl Run {
         self.homes.insert(key.0, Home::Left);
         let told = self.told(account);
         let usable = told.is_open(account.0, demand.scope, self.now) && told.band() == 0;
-        let free = account.0 > LOCAL && !told.on_trial(self.now) && !self.has_ramp() && queued.is_none();
+        let free = !matches!(demand.step, Step::Again(_))
+            && account.0 > LOCAL
+            && !told.on_trial(self.now)
+            && !self.has_ramp()
+            && queued.is_none();
         let sticks = self.choice % 4 == 0 && usable && free && is_left(demand, account) && self.queued.is_empty();
         ensure(!sticks, || format!("a bound conversation left {account:?}: {grant:?}"))
     }
@@ -398,6 +404,8 @@ impl Run {
         let mut here = admissions(&mut self.desk);
         let mut there: HashMap<Ticket, Decision> = admissions(&mut self.twin).into_iter().collect();
         here.sort_by_key(|(ticket, _)| *ticket);
+        let since = |ticket: &Ticket| self.queued.get(ticket).map_or(self.now, |waiter| waiter.2);
+        self.paced = here.iter().any(|(ticket, _)| self.now.since(since(ticket)) >= Duration::from_secs(10));
         for (ticket, decision) in here {
             let Some((twin, demand, since)) = self.queued.remove(&ticket) else {
                 return Err("someone was answered who did not wait".to_owned());
