@@ -144,10 +144,13 @@ impl Admission {
 
     /// Answers a demand.
     pub fn lease(&mut self, demand: &Demand, now: Timestamp) -> (Decision, Vec<Effect>) {
-        let mut effects = self.settle(now);
+        let mut effects = Vec::new();
+        self.read_book(now, &mut effects);
+        // Before anyone is admitted to the place that a refused attempt has left.
         if let Some(last) = &demand.last {
             self.hear(last, now, &mut effects);
         }
+        self.pump_all(now, &mut effects);
         self.count_request(demand, now);
         let decision = self.decide(demand, now, None);
         (decision, effects)
@@ -156,7 +159,6 @@ impl Admission {
     /// Does what time alone brings about.
     pub fn tick(&mut self, now: Timestamp) -> Vec<Effect> {
         let mut effects = self.settle(now);
-        self.pump_all(now, &mut effects);
         effects.extend(self.forget_old(now));
         self.views.iter_mut().flatten().for_each(|view| view.forget_old_bindings(now));
         effects

@@ -29,7 +29,7 @@ pub struct LeaseRecord {
     pub scope: ModelScope,
     /// For whom.
     pub principal: Arc<Principal>,
-    /// For which conversation.
+    /// For which conversation, where bindings count.
     pub conversation: Option<ConversationKey>,
     /// Inference, or beside it.
     pub call: CallKind,

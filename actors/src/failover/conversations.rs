@@ -109,7 +109,7 @@ impl Conversations {
         let at = conversation.bindings.iter().position(|b| b.upstream == upstream && b.scope == scope)?;
         let undone = conversation.bindings[at].unsent(lease, account);
         let Undone::Gone(bound_at) = undone else { return None };
-        if conversation.bindings[at].account().is_none() {
+        if conversation.bindings[at].is_blank() {
             conversation.bindings.remove(at);
         }
         if conversation.bindings.is_empty() {
@@ -128,12 +128,11 @@ impl Conversations {
         scope: ModelScope,
         lease: LeaseId,
         account: AccountId,
+        now: Timestamp,
     ) -> Dirty {
-        let binding = self.by_key.get_mut(&key).map(|c| &mut c.bindings);
-        let binding = binding.and_then(|all| all.iter_mut().find(|b| b.upstream == upstream && b.scope == scope));
-        match binding.map(|b| b.served(lease, account)) {
-            Some(Confirmed::Changed) => Dirty::Yes,
-            Some(Confirmed::Known) | None => Dirty::No,
+        match self.binding_mut(key, upstream, scope, now).served(lease, account) {
+            Confirmed::Changed => Dirty::Yes,
+            Confirmed::Known => Dirty::No,
         }
     }
 

@@ -41,7 +41,7 @@ impl Admission {
             upstream: demand.upstream,
             scope: demand.scope,
             principal: Arc::clone(&demand.principal),
-            conversation: demand.conversation,
+            conversation: self.conversation_of(demand),
             call: demand.call,
             gate: pick.gate,
             phase: Phase::Unsent,

@@ -14,13 +14,15 @@ impl Admission {
     /// the book wakes the machine; [`Self::lease`] and [`Self::tick`] begin with it.
     pub fn settle(&mut self, now: Timestamp) -> Vec<Effect> {
         let mut effects = Vec::new();
-        for report in self.book.take_reports() {
-            self.apply(&report, now, &mut effects);
-        }
-        if !self.waiting.is_empty() {
-            self.pump_all(now, &mut effects);
-        }
+        self.read_book(now, &mut effects);
+        self.pump_all(now, &mut effects);
         effects
+    }
+
+    pub(super) fn read_book(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        for report in self.book.take_reports() {
+            self.apply(&report, now, effects);
+        }
     }
 
     /// Forgets conversations that are old, or too many.
@@ -48,7 +50,7 @@ impl Admission {
             view.grants.sent(record.lease);
             view.ramp.sent(record.lease, rule, others, now);
         }
-        if let Some(key) = self.binds(record) {
+        if let Some(key) = record.conversation {
             self.conversation_sent(key, record, now, effects);
         }
     }
@@ -97,9 +99,9 @@ impl Admission {
         if let Some(view) = self.view_mut(record.account) {
             view.ramp.served(rule);
         }
-        let Some(key) = self.binds(record) else { return };
+        let Some(key) = record.conversation else { return };
         let (upstream, scope) = (record.upstream, record.scope);
-        if self.conversations.served(key, upstream, scope, record.lease, record.account) == Dirty::Yes {
+        if self.conversations.served(key, upstream, scope, record.lease, record.account, now) == Dirty::Yes {
             self.remember(key, now, effects);
         }
     }
@@ -124,18 +126,12 @@ impl Admission {
         {
             budget.give_back(record.granted_at);
         }
-        let Some(key) = self.binds(record) else { return };
+        let Some(key) = record.conversation else { return };
         let (upstream, scope) = (record.upstream, record.scope);
         let undone = self.conversations.unsent(key, upstream, scope, record.lease, record.account);
         if let Some((at, view)) = undone.zip(self.view_mut(record.account)) {
             view.note_unbound(at);
         }
-    }
-
-    /// The conversation that a lease speaks for.
-    fn binds(&self, record: &LeaseRecord) -> Option<ConversationKey> {
-        let key = record.conversation?;
-        self.conversations.get(key).map(|_| key)
     }
 
     fn remember(&mut self, key: ConversationKey, now: Timestamp, effects: &mut Vec<Effect>) {

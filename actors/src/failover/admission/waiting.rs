@@ -3,7 +3,7 @@
 use super::{Admission, Effect};
 use crate::clock::Timestamp;
 use crate::failover::demand::{Decision, Demand, Gate, Ticket};
-use crate::failover::plan::Pick;
+use crate::failover::plan::{Choice, Pick};
 use crate::failover::queue::Waiter;
 use crate::failover::view::Condition;
 use crate::id::AccountId;
@@ -41,6 +41,9 @@ impl Admission {
     }
 
     pub(super) fn pump_all(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        if self.waiting.is_empty() {
+            return;
+        }
         for account in self.waiting.clone() {
             self.pump(account, now, effects);
         }
@@ -94,6 +97,7 @@ impl Admission {
         effects.push(Effect::Admit(waiter.ticket, Decision::Granted(grant)));
     }
 
+    /// A place that has come free elsewhere is as good as one here: nobody who comes later is to have it.
     fn turn(&self, account: AccountId, now: Timestamp) -> Option<Turn> {
         let view = self.view(account)?;
         let head = view.queue.head()?;
@@ -104,12 +108,18 @@ impl Admission {
         let (Some(field), Some(look)) = (field.as_ref(), look) else { return Some(Turn::PlanAnew) };
         let Condition::Open(band) = look.condition else { return Some(Turn::PlanAnew) };
         let gate = if view.on_trial(now) { Gate::Trial } else { Gate::Open };
-        let pick = Pick { account, gate, band };
-        if field.has_room(&look) {
+        let own = Pick { account, gate, band };
+        let has_room = field.has_room(&look);
+        if let Choice::Grant(pick) = field.choose()
+            && (pick.band <= band || !has_room)
+        {
             return Some(Turn::Admit(pick));
         }
+        if has_room {
+            return Some(Turn::Admit(own));
+        }
         let paced = view.queue.paced_at(now).is_some_and(|at| at.is_due(now));
-        Some(if paced { Turn::Pace(pick) } else { Turn::Wait })
+        Some(if paced { Turn::Pace(own) } else { Turn::Wait })
     }
 
     fn note_paced(&mut self, account: AccountId, now: Timestamp) {

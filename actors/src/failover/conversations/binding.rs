@@ -17,7 +17,8 @@ pub(in crate::failover) struct Binding {
     pub(in crate::failover) upstream: UpstreamId,
     pub(in crate::failover) scope: ModelScope,
     settled: Option<AccountId>,
-    pending: Option<Pending>,
+    /// The last one counts; one that is taken back leaves the one before it.
+    pending: Vec<Pending>,
     last_served: Option<AccountId>,
     detours: Vec<(u64, Timestamp)>,
 }
@@ -68,7 +69,7 @@ pub(super) enum Confirmed {
 
 impl Binding {
     pub(super) fn new(upstream: UpstreamId, scope: ModelScope) -> Self {
-        Self { upstream, scope, settled: None, pending: None, last_served: None, detours: Vec::new() }
+        Self { upstream, scope, settled: None, pending: Vec::new(), last_served: None, detours: Vec::new() }
     }
 
     pub(super) fn settled(upstream: UpstreamId, scope: ModelScope, account: AccountId) -> Self {
@@ -76,7 +77,7 @@ impl Binding {
     }
 
     pub(in crate::failover) fn account(&self) -> Option<AccountId> {
-        self.pending.map(|p| p.account).or(self.settled)
+        self.pending.last().map(|p| p.account).or(self.settled)
     }
 
     /// The account that a good answer confirmed.
@@ -85,7 +86,7 @@ impl Binding {
     }
 
     pub(in crate::failover) fn home(&self) -> Option<Home> {
-        match (self.pending, self.settled) {
+        match (self.pending.last(), self.settled) {
             (Some(pending), settled) => Some(Home::Tentative(pending.account, settled)),
             (None, Some(settled)) => Some(Home::Firm(settled)),
             (None, None) => None,
@@ -99,43 +100,43 @@ impl Binding {
 
     /// A lease goes there: binds tentatively, or joins what is being bound. Whether it is a new binding.
     pub(in crate::failover) fn claim(&mut self, account: AccountId, lease: LeaseId, now: Timestamp) -> bool {
-        match &mut self.pending {
+        match self.pending.last_mut() {
             Some(pending) if pending.account == account => {
                 pending.open += 1;
                 false
             }
             Some(_) | None => {
-                self.pending = Some(Pending { account, first: lease, bound_at: now, open: 1, sent: false });
+                self.pending.push(Pending { account, first: lease, bound_at: now, open: 1, sent: false });
                 true
             }
         }
     }
 
     pub(in crate::failover) fn sent(&mut self, lease: LeaseId, account: AccountId) {
-        if let Some(pending) = self.claimed(lease, account) {
-            pending.open = pending.open.saturating_sub(1);
-            pending.sent = true;
-        }
+        let Some(at) = self.claimed(lease, account) else { return };
+        self.pending[at].open = self.pending[at].open.saturating_sub(1);
+        self.pending[at].sent = true;
+        self.pending.drain(..at);
     }
 
     pub(super) fn unsent(&mut self, lease: LeaseId, account: AccountId) -> Undone {
-        let Some(pending) = self.claimed(lease, account) else { return Undone::Nothing };
+        let Some(at) = self.claimed(lease, account) else { return Undone::Nothing };
+        let pending = &mut self.pending[at];
         pending.open = pending.open.saturating_sub(1);
-        let bound_at = pending.bound_at;
         if pending.sent || pending.open > 0 || broken(Rule::UnsentLeavesNoTrace) {
             return Undone::Nothing;
         }
-        self.pending = None;
-        Undone::Gone(bound_at)
+        Undone::Gone(self.pending.remove(at).bound_at)
     }
 
     pub(super) fn served(&mut self, lease: LeaseId, account: AccountId) -> Confirmed {
         self.last_served = Some(account);
-        let Some(pending) = self.pending else { return Confirmed::Known };
-        if self.settled == Some(account) && lease < pending.first {
+        let first = self.pending.first().map(|pending| pending.first);
+        let is_old = self.settled == Some(account) && first.is_some_and(|first| lease < first);
+        if is_old || (first.is_none() && self.settled.is_some()) {
             return Confirmed::Known;
         }
-        self.pending = None;
+        self.pending.clear();
         self.settled = Some(account);
         self.detours.clear();
         Confirmed::Changed
@@ -152,7 +153,12 @@ impl Binding {
         self.detours.push((episode, now));
     }
 
-    fn claimed(&mut self, lease: LeaseId, account: AccountId) -> Option<&mut Pending> {
-        self.pending.as_mut().filter(|p| p.account == account && lease >= p.first)
+    fn claimed(&self, lease: LeaseId, account: AccountId) -> Option<usize> {
+        self.pending.iter().rposition(|p| p.account == account && lease >= p.first)
+    }
+
+    /// Whether it says nothing.
+    pub(super) fn is_blank(&self) -> bool {
+        self.account().is_none() && self.last_served.is_none()
     }
 }

@@ -157,19 +157,20 @@ fn a_refusal_plans_every_waiter_anew() {
 }
 
 #[test]
-fn the_last_candidate_paces() {
+fn the_last_candidate_paces_and_a_place_that_comes_free_elsewhere_is_taken() {
     let mut fleet = ramped(2, 1);
     fleet.upstreams[0].strategy = Strategy::Failover;
-    let mut desk = Desk::new(&fleet);
-    let (_, one) = desk.grant(&demand(), t0());
-    let (_, two) = desk.grant(&demand(), t0());
-    let ticket = queued(&mut desk, &demand(), t0());
-    drop(one);
-    desk.settle(t0());
-    assert!(admitted(&mut desk).is_empty());
-    drop(two);
-    desk.settle(t0());
-    assert_eq!(admitted(&mut desk)[0].0, ticket);
+    for free in 0..2 {
+        let mut desk = Desk::new(&fleet);
+        let mut busy = vec![desk.grant(&demand(), t0()).1, desk.grant(&demand(), t0()).1];
+        busy.iter().for_each(LeaseGuard::sent);
+        let ticket = queued(&mut desk, &demand(), t0());
+        assert_eq!(desk.machine.snapshot(t0()).accounts[1].waiting, 1);
+        drop(busy.remove(free));
+        desk.settle(t0());
+        assert_eq!(admitted(&mut desk)[0].0, ticket);
+        assert_eq!(desk.book.tally(id(free as u32)).slots, 0, "the admitted one was dropped at once");
+    }
 }
 
 #[test]
