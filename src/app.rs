@@ -7,6 +7,7 @@
 //! end with an error event · 4 the fleet writes down what it knows · 5 the sockets and the lock go.
 
 mod home;
+mod log;
 mod news;
 mod reload;
 mod watch;
@@ -136,7 +137,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     let counts = Counts::default();
     let tasks = TaskTracker::new();
     let mut all_observers: Vec<Box<dyn Observer>> =
-        vec![Box::new(MetricsObserver(Arc::clone(&metrics))), Box::new(counts.observer())];
+        vec![Box::new(MetricsObserver(Arc::clone(&metrics))), Box::new(counts.observer()), Box::new(log::EventLog)];
     all_observers.extend(observers);
     let ports = Ports {
         clock: Arc::clone(&clock),

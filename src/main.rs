@@ -2,9 +2,6 @@
 
 use std::process::ExitCode;
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     // The TLS of every client in this process; nobody has installed another yet.
     let _ = rustls::crypto::ring::default_provider().install_default();

@@ -91,9 +91,9 @@ impl Leg {
     pub(super) fn chain(live: &Arc<Live>, model: &str, caller: &Caller) -> Result<Vec<Self>, ApiError> {
         let chain =
             live.topology.resolve(model, Protocol::Anthropic).map_err(|no| ApiError::NotFound(no.to_string()))?;
-        let allowed = |name: &str| caller.client.as_ref().is_none_or(|client| client.may_use_provider(name));
+        let allowed = |e: &Element| caller.client.as_ref().is_none_or(|c| c.may_use_element(&e.name, &e.provider));
         let mut legs: Vec<Self> =
-            chain.steps().filter(|step| allowed(&step.element.provider)).map(|step| Self::of(live, step)).collect();
+            chain.steps().filter(|step| allowed(step.element)).map(|step| Self::of(live, step)).collect();
         let Some(last) = legs.last_mut() else {
             return Err(ApiError::Forbidden("this client may not use the provider of this model".to_owned()));
         };
