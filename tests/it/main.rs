@@ -2,5 +2,7 @@
 //!
 //! Each test has a gateway, a simulator, a home and a clock of its own, so none depends on another.
 
+#![expect(unreachable_pub, reason = "one binary: nothing of it can be reached from elsewhere")]
+
 mod smoke;
 mod support;
