@@ -22,7 +22,7 @@ use super::plan::{Choice, Field, Pick, Pool};
 use super::provisional::{belief, is_refusal};
 use super::rank::{Band, group};
 use super::retry_budget::RetryBudget;
-use super::view::{Listed, View};
+use super::view::View;
 use crate::clock::{Deadline, Timestamp};
 use crate::event::{EventKind, Severity};
 use crate::id::{AccountId, ConversationKey, EntryId, IdentityKey, UpstreamId};
@@ -104,7 +104,7 @@ impl Admission {
     pub fn reload(&mut self, roster: &Roster, now: Timestamp) -> Vec<Effect> {
         self.settings = roster.pool;
         self.rotation = roster.rotation;
-        self.views.iter_mut().flatten().for_each(|view| view.listed = Listed::No);
+        self.views.iter_mut().flatten().for_each(View::unlist);
         for (id, spec) in &roster.accounts {
             let view = self.view_slot(*id);
             match view {
@@ -204,7 +204,7 @@ impl Admission {
         if known.is_none_or(|s| s.applied < last.evidence)
             && let Some(belief) = belief(&last.answered, cooldown, now)
         {
-            view.provisional.add(last.evidence, belief);
+            view.believe(last.evidence, belief);
         }
         if view.heard >= last.evidence || last.answered.call == CallKind::Side || !is_refusal(&last.answered.outcome) {
             return;
