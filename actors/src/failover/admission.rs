@@ -33,7 +33,8 @@ use crate::standing::Standing;
 /// What the shell does for the machine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Answers an asker that was queued.
+    /// Answers an asker that was queued. A granted lease needs its guard even if the asker has gone, so that it is
+    /// returned.
     Admit(Ticket, Decision),
     /// Reports what happened to a conversation.
     Emit {
@@ -142,7 +143,7 @@ impl Admission {
         effects
     }
 
-    /// Answers a demand.
+    /// Answers a demand. Of a granted lease exactly one guard is to be made ([`LeaseBook::guard`]).
     pub fn lease(&mut self, demand: &Demand, now: Timestamp) -> (Decision, Vec<Effect>) {
         let mut effects = Vec::new();
         self.read_book(now, &mut effects);
