@@ -30,8 +30,9 @@ mod view;
 
 pub use admission::{Admission, Effect};
 pub use book::{Flow, LeaseBook, LeaseGuard, LeaseRecord, Tally};
-pub use conversations::record::ConversationRecord;
+pub use conversations::record::{BindingRecord, ConversationRecord};
 pub use explain::{Place, Ranked};
+pub use rank::Band;
 pub use snapshot::{AccountSnapshot, Snapshot};
 
 use tokio::sync::oneshot;

@@ -22,7 +22,7 @@ use super::plan::{Choice, Field, Pick, Pool};
 use super::provisional::{belief, is_refusal};
 use super::rank::{Band, group};
 use super::retry_budget::RetryBudget;
-use super::view::{Listed, View};
+use super::view::View;
 use crate::clock::{Deadline, Timestamp};
 use crate::event::{EventKind, Severity};
 use crate::id::{AccountId, ConversationKey, EntryId, IdentityKey, UpstreamId};
@@ -33,7 +33,8 @@ use crate::standing::Standing;
 /// What the shell does for the machine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Answers an asker that was queued.
+    /// Answers an asker that was queued. A granted lease needs its guard even if the asker has gone, so that it is
+    /// returned.
     Admit(Ticket, Decision),
     /// Reports what happened to a conversation.
     Emit {
@@ -104,7 +105,7 @@ impl Admission {
     pub fn reload(&mut self, roster: &Roster, now: Timestamp) -> Vec<Effect> {
         self.settings = roster.pool;
         self.rotation = roster.rotation;
-        self.views.iter_mut().flatten().for_each(|view| view.listed = Listed::No);
+        self.views.iter_mut().flatten().for_each(View::unlist);
         for (id, spec) in &roster.accounts {
             let view = self.view_slot(*id);
             match view {
@@ -142,7 +143,7 @@ impl Admission {
         effects
     }
 
-    /// Answers a demand.
+    /// Answers a demand. Of a granted lease exactly one guard is to be made ([`LeaseBook::guard`]).
     pub fn lease(&mut self, demand: &Demand, now: Timestamp) -> (Decision, Vec<Effect>) {
         let mut effects = Vec::new();
         self.read_book(now, &mut effects);
@@ -204,7 +205,7 @@ impl Admission {
         if known.is_none_or(|s| s.applied < last.evidence)
             && let Some(belief) = belief(&last.answered, cooldown, now)
         {
-            view.provisional.add(last.evidence, belief);
+            view.believe(last.evidence, belief);
         }
         if view.heard >= last.evidence || last.answered.call == CallKind::Side || !is_refusal(&last.answered.outcome) {
             return;

@@ -67,7 +67,7 @@ fn ranked(field: &Field<'_>) -> Vec<Ranked> {
 
 /// Open ones by key, then breathers, then held ones by key, then the rest as declared.
 fn order(field: &Field<'_>, look: &Look<'_>, declared: usize) -> (u8, Key) {
-    match look.condition {
+    match look.digest.condition {
         Condition::Open(band) if !field.has_tried(look.account) => (0, field.key(look, band, declared)),
         Condition::Breather(_) => (1, field.key(look, Band::Usable, declared)),
         Condition::Held(_) => (2, field.key(look, Band::Holding, declared)),
@@ -82,8 +82,8 @@ fn ranking(field: &Field<'_>, look: &Look<'_>, choice: Choice) -> Ranked {
         entry: look.view.spec.entry.clone(),
         place: place(field, look, choice),
         in_flight: look.tally.in_flight,
-        headroom: look.judgement.headroom,
-        weekly_reset: look.judgement.weekly_reset,
+        headroom: look.digest.judgement.headroom,
+        weekly_reset: look.digest.judgement.weekly_reset,
     }
 }
 
@@ -93,7 +93,7 @@ fn place(field: &Field<'_>, look: &Look<'_>, choice: Choice) -> Place {
         Choice::Wait(wait) if wait.account == look.account => return Place::Waits(wait.at),
         Choice::Grant(_) | Choice::Wait(_) | Choice::Queue(_) | Choice::Full | Choice::Empty => {}
     }
-    match look.condition {
+    match look.digest.condition {
         Condition::Removed(removal) => Place::Out(removal.why()),
         Condition::Breather(at) => Place::Out(Why::Breather(at)),
         Condition::Open(_) | Condition::Held(_) if field.has_tried(look.account) => Place::Out(Why::Tried),

@@ -5,19 +5,20 @@
 //! 3. The bands in order, each in the common order.
 //! 4. A held account only when all better bands are empty, and only through its probe slot.
 
+mod pass;
+
+use self::pass::Pass;
 use super::allowance::RampRule;
 use super::book::Tally;
 use super::conversations::Home;
 use super::demand::{Alternatives, Demand, Gate, NotBefore, Once, Step};
 use super::fault::{Rule, broken};
-use super::judgement::Judgement;
-use super::placement::{Placement, Site, weight};
 use super::rank::{Band, Key, Ordering, Seat, group};
-use super::view::{Condition, View};
+use super::view::{Condition, Digest, View};
 use crate::clock::{Deadline, Timestamp};
 use crate::id::{AccountId, ConversationKey};
 use crate::outcome::{CallKind, Outcome};
-use crate::roster::{PoolSettings, Strategy, UpstreamSpec};
+use crate::roster::{PoolSettings, UpstreamSpec};
 
 /// One failover unit with what planning needs at hand.
 #[derive(Clone, Debug)]
@@ -84,23 +85,7 @@ pub(super) struct Look<'a> {
     pub(super) account: AccountId,
     pub(super) view: &'a View,
     pub(super) tally: Tally,
-    pub(super) judgement: Judgement,
-    pub(super) condition: Condition,
-}
-
-/// What one pass over the candidates found.
-#[derive(Default)]
-struct Pass {
-    best: Option<(Key, Pick)>,
-    probe: Option<(Key, AccountId)>,
-    last_full: Option<(Key, AccountId)>,
-    full: bool,
-    breather: bool,
-    placement: Placement,
-    oldest: Option<(u64, usize, AccountId)>,
-    usable: u32,
-    usable_in_flight: u32,
-    parent: Option<Pick>,
+    pub(super) digest: Digest,
 }
 
 impl<'a> Field<'a> {
@@ -130,10 +115,9 @@ impl<'a> Field<'a> {
     /// An account of this upstream as it stands to the demand.
     pub(super) fn look(&self, account: AccountId) -> Option<Look<'a>> {
         let view = self.view(account)?;
-        let judgement = view.judgement(self.settings, self.demand.scope, self.now);
-        let condition = view.condition(&judgement, self.demand.scope, self.demand.via, self.now);
+        let digest = view.digest(self.settings, self.demand.scope, self.demand.via, self.now);
         let tally = self.tallies.get(account.0 as usize).copied().unwrap_or_default();
-        Some(Look { account, view, tally, judgement, condition })
+        Some(Look { account, view, tally, digest })
     }
 
     pub(super) fn has_tried(&self, account: AccountId) -> bool {
@@ -145,7 +129,7 @@ impl<'a> Field<'a> {
         let order = Ordering {
             strategy: self.pool.spec.strategy,
             spec: &look.view.spec,
-            judgement: &look.judgement,
+            judgement: &look.digest.judgement,
             in_flight: look.tally.in_flight,
             declared,
         };
@@ -164,7 +148,7 @@ impl<'a> Field<'a> {
         }
         let sent = look.tally.in_flight - look.tally.unsent;
         look.tally.slots < look.view.ramp.limit(self.ramp, sent, self.now)
-            && look.view.has_room(&look.judgement, look.tally, self.now)
+            && look.view.has_room(&look.digest, look.tally)
     }
 
     fn view(&self, account: AccountId) -> Option<&'a View> {
@@ -176,7 +160,7 @@ impl<'a> Field<'a> {
             Seat::Renewing
         } else if band != Band::Usable && self.home.is_some_and(|h| h.account() == look.account) {
             Seat::Home
-        } else if look.view.is_late(self.now) {
+        } else if look.digest.late {
             Seat::Late
         } else {
             Seat::Common
@@ -188,18 +172,18 @@ impl<'a> Field<'a> {
     }
 
     fn is_open(&self, look: &Look<'_>) -> bool {
-        matches!(look.condition, Condition::Open(_))
+        matches!(look.digest.condition, Condition::Open(_))
     }
 
     fn pick(&self, look: &Look<'_>, band: Band) -> Pick {
-        let gate = if look.view.on_trial(self.now) { Gate::Trial } else { Gate::Open };
+        let gate = if look.digest.on_trial { Gate::Trial } else { Gate::Open };
         Pick { account: look.account, gate, band }
     }
 
     /// The same account once more, unless it is held by now.
     fn again(&self, account: AccountId) -> Option<Pick> {
         let look = self.look(account).filter(|l| self.pool.has(l.account))?;
-        match look.condition {
+        match look.digest.condition {
             Condition::Open(band) if self.admits(&look) => Some(self.pick(&look, band)),
             Condition::Breather(_) if self.admits(&look) => Some(self.pick(&look, Band::Usable)),
             Condition::Open(_) | Condition::Breather(_) | Condition::Held(_) | Condition::Removed(_) => None,
@@ -213,7 +197,7 @@ impl<'a> Field<'a> {
             return None;
         }
         let look = self.look(home)?;
-        let usable = look.condition == Condition::Open(Band::Usable);
+        let usable = look.digest.condition == Condition::Open(Band::Usable);
         (usable && self.admits(&look) && !self.better_group_is_open(&look)).then(|| self.pick(&look, Band::Usable))
     }
 
@@ -221,7 +205,7 @@ impl<'a> Field<'a> {
         let own = group(self.pool.spec.strategy, &home.view.spec);
         let better = self.pool.by_group.iter().take_while(|(group, _)| *group < own);
         let mut looks = better.filter(|(_, id)| !self.is_passed_over(*id)).filter_map(|(_, id)| self.look(*id));
-        looks.any(|l| l.condition == Condition::Open(Band::Usable) && !l.view.is_late(self.now) && self.admits(&l))
+        looks.any(|l| l.digest.condition == Condition::Open(Band::Usable) && !l.digest.late && self.admits(&l))
     }
 
     /// The end of the breather that the conversation's account takes, if this request is to wait it out.
@@ -231,7 +215,7 @@ impl<'a> Field<'a> {
         if !waits || (self.has_tried(home) && !self.was_told_to_wait_by(home)) {
             return None;
         }
-        match self.look(home)?.condition {
+        match self.look(home)?.digest.condition {
             Condition::Breather(at) => Some(NotBefore { account: home, at }),
             Condition::Removed(_) | Condition::Open(_) | Condition::Held(_) => None,
         }
@@ -267,119 +251,6 @@ impl<'a> Field<'a> {
     /// Whether the strategy's first choice is still to be made: a request that comes back goes by the common order.
     fn chooses_first(&self) -> bool {
         self.demand.tried.is_empty() && self.demand.renewing.is_empty()
-    }
-}
-
-impl Pass {
-    fn see(&mut self, field: &Field<'_>, look: &Look<'_>, declared: usize) {
-        match look.condition {
-            Condition::Removed(_) => {}
-            Condition::Breather(_) if broken(Rule::BreatherSendsOthersAway) => {
-                self.see_open(field, look, Band::Usable, declared);
-            }
-            Condition::Breather(_) => self.breather = true,
-            Condition::Held(_) => self.see_held(field, look, declared),
-            Condition::Open(band) if band != Band::Usable && broken(Rule::NearServes) => {}
-            Condition::Open(band) => self.see_open(field, look, band, declared),
-        }
-    }
-
-    fn see_held(&mut self, field: &Field<'_>, look: &Look<'_>, declared: usize) {
-        if !field.may_probe(look) {
-            return;
-        }
-        let key = field.key(look, Band::Holding, declared);
-        if self.probe.is_none_or(|(best, _)| key < best) {
-            self.probe = Some((key, look.account));
-        }
-    }
-
-    fn see_open(&mut self, field: &Field<'_>, look: &Look<'_>, band: Band, declared: usize) {
-        let key = field.key(look, band, declared);
-        if band == Band::Usable {
-            self.usable += 1;
-            self.usable_in_flight = self.usable_in_flight.saturating_add(look.tally.in_flight);
-        }
-        if !field.admits(look) {
-            self.see_full(look, key);
-            return;
-        }
-        if self.best.is_none_or(|(best, _)| key < best) {
-            self.best = Some((key, field.pick(look, band)));
-        }
-        if band == Band::Usable && field.chooses_first() {
-            self.see_first_choice(field, look, declared);
-        }
-    }
-
-    fn see_full(&mut self, look: &Look<'_>, key: Key) {
-        self.full = true;
-        if look.view.queue.has_room() && self.last_full.is_none_or(|(last, _)| key > last) {
-            self.last_full = Some((key, look.account));
-        }
-    }
-
-    fn see_first_choice(&mut self, field: &Field<'_>, look: &Look<'_>, declared: usize) {
-        if field.parent == Some(look.account) {
-            self.parent = Some(field.pick(look, Band::Usable));
-        }
-        if look.view.is_late(field.now) {
-            return;
-        }
-        match field.conversation {
-            Some(conversation) => self.see_site(field, look, conversation),
-            None => {
-                let stamp = look.view.grants.newest();
-                if self.oldest.is_none_or(|(oldest, at, _)| (stamp, declared) < (oldest, at)) {
-                    self.oldest = Some((stamp, declared, look.account));
-                }
-            }
-        }
-    }
-
-    fn see_site(&mut self, field: &Field<'_>, look: &Look<'_>, conversation: ConversationKey) {
-        let group = group(field.pool.spec.strategy, &look.view.spec);
-        if !self.placement.wants(group) {
-            return;
-        }
-        let weight = weight(conversation, look.view.seed, field.pool.spec.accounts.len());
-        let load = look.tally.in_flight.saturating_add(look.view.recently_bound(field.now));
-        self.placement.offer(group, Site { account: look.account, weight, load });
-    }
-
-    fn conclude(self, field: &Field<'_>) -> Choice {
-        if let Some(pick) = self.first_choice(field).or(self.best.map(|(_, pick)| pick)) {
-            return Choice::Grant(pick);
-        }
-        if let Some((_, account)) = self.last_full {
-            return Choice::Queue(account);
-        }
-        match self.probe {
-            _ if self.full => Choice::Full,
-            Some((_, account)) if !self.breather => {
-                Choice::Grant(Pick { account, gate: Gate::Probe, band: Band::Holding })
-            }
-            Some(_) | None => Choice::Empty,
-        }
-    }
-
-    fn first_choice(&self, field: &Field<'_>) -> Option<Pick> {
-        if let Some(parent) = self.parent.filter(|p| self.bears_more(field, p.account)) {
-            return Some(parent);
-        }
-        let open = |account| Pick { account, gate: Gate::Open, band: Band::Usable };
-        match (field.pool.spec.strategy, field.conversation) {
-            (Strategy::Failover, _) => None,
-            (_, Some(_)) => self.placement.chosen().map(open),
-            (Strategy::RoundRobin, None) => self.oldest.map(|(_, _, account)| open(account)),
-            (Strategy::Priority | Strategy::LeastCost, None) => None,
-        }
-    }
-
-    /// Whether a parent's account is not much busier than the usable ones are in the mean.
-    fn bears_more(&self, field: &Field<'_>, parent: AccountId) -> bool {
-        let busy = field.tallies.get(parent.0 as usize).map_or(0, |t| t.in_flight);
-        u64::from(busy) * u64::from(self.usable) <= 2 * u64::from(self.usable_in_flight) + 2 * u64::from(self.usable)
     }
 }
 

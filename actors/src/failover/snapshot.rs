@@ -76,8 +76,7 @@ impl Admission {
     }
 
     fn band(&self, view: &View, scope: ModelScope, now: Timestamp) -> Option<Band> {
-        let judgement = view.judgement(&self.settings, scope, now);
-        match view.condition(&judgement, scope, Via::Job, now) {
+        match view.digest(&self.settings, scope, Via::Job, now).condition {
             Condition::Removed(_) => None,
             Condition::Open(band) => Some(band),
             Condition::Breather(_) | Condition::Held(_) => Some(Band::Holding),

@@ -142,7 +142,7 @@ impl Admission {
     ) -> Footing {
         let usable = self.field(demand, &self.tallies, now).is_some_and(|field| {
             let look = field.look(account).filter(|_| field.pool.has(account));
-            look.is_some_and(|l| l.condition == Condition::Open(Band::Usable))
+            look.is_some_and(|l| l.digest.condition == Condition::Open(Band::Usable))
         });
         match settled {
             _ if usable => Footing::Free,
@@ -190,7 +190,7 @@ fn hard_reason(field: &Field<'_>, account: AccountId) -> Option<MoveReason> {
         return Some(MoveReason::Removed);
     }
     let Some(look) = field.look(account) else { return Some(MoveReason::Removed) };
-    look.view.hard_reason(&look.judgement, field.demand.scope, field.demand.via, field.now)
+    look.digest.hard_reason(field.now)
 }
 
 /// Whether the account granted is of a better group than a home that could still be used.

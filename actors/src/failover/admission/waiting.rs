@@ -106,8 +106,8 @@ impl Admission {
         let field = self.field(&head.demand, &tallies, now);
         let look = field.as_ref().filter(|f| f.pool.has(account)).and_then(|f| f.look(account));
         let (Some(field), Some(look)) = (field.as_ref(), look) else { return Some(Turn::PlanAnew) };
-        let Condition::Open(band) = look.condition else { return Some(Turn::PlanAnew) };
-        let gate = if view.on_trial(now) { Gate::Trial } else { Gate::Open };
+        let Condition::Open(band) = look.digest.condition else { return Some(Turn::PlanAnew) };
+        let gate = if look.digest.on_trial { Gate::Trial } else { Gate::Open };
         let own = Pick { account, gate, band };
         let has_room = field.has_room(&look);
         if let Choice::Grant(pick) = field.choose()
