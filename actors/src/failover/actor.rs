@@ -109,6 +109,7 @@ impl Actor for FailoverActor {
     }
 
     async fn handle(&self, me: ActorRef<Msg>, message: Msg, state: &mut State) -> Result<(), ActorProcessingErr> {
+        state.forget_gone();
         state.translate(message);
         state.alarm.set(state.admission.next_deadline(state.args.clock.now()), &me, || Msg::Tick);
         state.args.heartbeat.beat(ActorKind::FailoverManager);
@@ -132,7 +133,7 @@ impl State {
         match message {
             Msg::Lease(demand, reply) => self.lease(&demand, reply),
             Msg::Settle => {
-                let effects = self.admission.tick(now);
+                let effects = self.admission.settle(now);
                 self.perform(effects);
             }
             Msg::Learn(standing) => {
@@ -158,6 +159,16 @@ impl State {
             Msg::Snapshot(reply) => {
                 let _ = reply.send(self.admission.snapshot(now));
             }
+        }
+    }
+
+    /// Whoever waits in a queue and has gone away gives up the place.
+    fn forget_gone(&mut self) {
+        let gone: Vec<Ticket> =
+            self.waiting.iter().filter(|(_, reply)| reply.is_closed()).map(|(ticket, _)| *ticket).collect();
+        for ticket in gone {
+            self.waiting.remove(&ticket);
+            self.admission.cancel(ticket);
         }
     }
 
