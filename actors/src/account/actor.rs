@@ -93,6 +93,15 @@ impl Actor for AccountActor {
         state.args.heartbeat.beat(ActorKind::Account);
         Ok(())
     }
+
+    /// What is still in the inbox counts, and what was to be written soon is written now.
+    async fn post_stop(&self, me: ActorRef<Msg>, state: &mut State) -> Result<(), ActorProcessingErr> {
+        state.drain(&me);
+        if state.keeping.is_set() {
+            state.keep();
+        }
+        Ok(())
+    }
 }
 
 impl State {

@@ -156,8 +156,11 @@ impl Actor for RootActor {
         }
     }
 
-    /// Accounts first, the journal last: it writes down what the others leave.
+    /// Accounts first, admission next, then what they left is written down, and the rest goes.
     async fn post_stop(&self, me: ActorRef<Msg>, state: &mut State) -> Result<(), ActorProcessingErr> {
+        for child in [Child::Accounts, Child::Failover] {
+            state.stop(&me, child).await;
+        }
         if let Err(error) = state.lasting.journal().flush().await {
             tracing::error!(%error, "what was to be kept could not be written at the end");
         }
@@ -167,6 +170,15 @@ impl Actor for RootActor {
 }
 
 impl State {
+    /// Stops one child and waits for its end.
+    async fn stop(&self, me: &ActorRef<Msg>, child: Child) {
+        let id = self.children.get(&child).and_then(|life| life.actor);
+        if let Some(cell) = me.get_children().into_iter().find(|cell| Some(cell.get_id()) == id) {
+            // An error says that it has ended already.
+            let _ = cell.stop_and_wait(None, None).await;
+        }
+    }
+
     /// The accounts first, so that admission finds their standing.
     fn pass_on(&self, reply: oneshot::Sender<()>) {
         let lasting = Arc::clone(&self.lasting);
