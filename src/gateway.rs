@@ -22,6 +22,7 @@ mod outgoing;
 pub mod path;
 pub mod reading;
 pub mod relay;
+pub mod rename;
 pub mod service;
 mod spending;
 pub mod splice;
