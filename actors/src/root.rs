@@ -88,6 +88,11 @@ impl Fleet {
         let lasting = Lasting::new(ports, roster);
         let failed = |error: ractor::SpawnErr| StartError(error.to_string());
         let (root, ended) = RootActor::spawn(None, RootActor, Arc::clone(&lasting)).await.map_err(failed)?;
+        let closing = Arc::clone(&lasting);
+        let ended = lasting.ports.tasks.spawn(async move {
+            let _ = ended.await;
+            closing.close();
+        });
         let fleet = Self {
             failover: lasting.failover_handle(),
             feed: lasting.feed(),
