@@ -23,9 +23,9 @@ pub(super) fn exhausted(field: &Field<'_>, barrier: Barrier) -> Exhausted {
     let looks = field.pool.spec.accounts.iter().filter_map(|id| field.look(*id));
     let reasons: Vec<Reason> = looks
         .map(|look| Reason {
-            account: look.account,
+            account: look.glance.account,
             entry: look.view.spec.entry.clone(),
-            why: why(look.condition, field.has_tried(look.account), barrier),
+            why: why(look.digest.condition, field.has_tried(look.glance.account), barrier),
         })
         .collect();
     let remedy = remedy(&reasons, barrier, field.now);
@@ -115,10 +115,9 @@ impl Return {
         match why {
             Why::Capped(until) => quota(*until, Stated::ByProvider),
             Why::Breather(until) => quota(Some(*until), Stated::ByProvider),
-            Why::Held { cause, until, stated } => match return_kind(*cause) {
-                Some(kind) => Some(Self { kind, until: Some(*until), stated: *stated }),
-                None => None,
-            },
+            Why::Held { cause, until, stated } => {
+                return_kind(*cause).map(|kind| Self { kind, until: Some(*until), stated: *stated })
+            }
             Why::Disabled
             | Why::Paused
             | Why::NeedsPerson(_)

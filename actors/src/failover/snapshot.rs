@@ -57,7 +57,7 @@ impl Admission {
             homes.dedup();
             homes.into_iter().for_each(|account| *bound.entry(account).or_default() += 1);
         }
-        let listed = self.views.iter().flatten().filter(|view| view.listed == super::view::Listed::Yes);
+        let listed = self.views.each().filter(|view| view.listed == super::view::Listed::Yes);
         let accounts = listed.map(|view| self.account_snapshot(view, &bound, now)).collect();
         Snapshot { accounts, conversations: self.conversations.iter().count() }
     }
@@ -76,8 +76,7 @@ impl Admission {
     }
 
     fn band(&self, view: &View, scope: ModelScope, now: Timestamp) -> Option<Band> {
-        let judgement = view.judgement(&self.settings, scope, now);
-        match view.condition(&judgement, scope, Via::Job, now) {
+        match view.digest(&self.settings, scope, Via::Job, now).condition {
             Condition::Removed(_) => None,
             Condition::Open(band) => Some(band),
             Condition::Breather(_) | Condition::Held(_) => Some(Band::Holding),

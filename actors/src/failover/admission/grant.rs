@@ -9,7 +9,7 @@ use crate::failover::book::{Drew, Footing, Good, LeaseRecord, Slot};
 use crate::failover::conversations::Home;
 use crate::failover::demand::{Demand, Gate, Grant, Phase, Step};
 use crate::failover::plan::{Field, Pick};
-use crate::failover::rank::{Band, group};
+use crate::failover::rank::Band;
 use crate::failover::view::Condition;
 use crate::id::{AccountId, ConversationKey, EntryId, LeaseId};
 use crate::outcome::CallKind;
@@ -142,7 +142,7 @@ impl Admission {
     ) -> Footing {
         let usable = self.field(demand, &self.tallies, now).is_some_and(|field| {
             let look = field.look(account).filter(|_| field.pool.has(account));
-            look.is_some_and(|l| l.condition == Condition::Open(Band::Usable))
+            look.is_some_and(|l| l.digest.condition == Condition::Open(Band::Usable))
         });
         match settled {
             _ if usable => Footing::Free,
@@ -190,12 +190,12 @@ fn hard_reason(field: &Field<'_>, account: AccountId) -> Option<MoveReason> {
         return Some(MoveReason::Removed);
     }
     let Some(look) = field.look(account) else { return Some(MoveReason::Removed) };
-    look.view.hard_reason(&look.judgement, field.demand.scope, field.demand.via, field.now)
+    look.digest.hard_reason(field.now)
 }
 
 /// Whether the account granted is of a better group than a home that could still be used.
 fn is_better(field: &Field<'_>, home: AccountId, pick: Pick) -> bool {
-    let rank = |id| field.look(id).map(|look| group(field.pool.spec.strategy, &look.view.spec));
+    let rank = |id| field.glance(id).map(|look| look.brief.merits.group(field.pool.spec.strategy));
     let better = rank(pick.account).zip(rank(home)).is_some_and(|(new, old)| new < old);
     better && !field.has_tried(home) && pick.band == Band::Usable
 }

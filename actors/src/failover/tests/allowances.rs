@@ -16,7 +16,9 @@ fn ramped(count: u32, initial: u32) -> Roster {
 fn queued(desk: &mut Desk, wanted: &Demand, now: crate::clock::Timestamp) -> Ticket {
     match desk.ask(wanted, now) {
         Decision::Queued(ticket) => ticket,
-        other => panic!("not queued: {other:?}"),
+        other @ (Decision::Granted(_) | Decision::NotBefore(_) | Decision::Exhausted(_)) => {
+            panic!("not queued: {other:?}")
+        }
     }
 }
 

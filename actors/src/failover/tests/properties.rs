@@ -138,7 +138,9 @@ fn probing(count: u32, seconds: u32) -> Result<(), String> {
     let second = Demand { spent, ..next(&demand(), &probe, 1, fault(), now) };
     match desk.ask(&second, now) {
         Decision::Exhausted(_) => Ok(()),
-        other => Err(format!("a second probe: {other:?}")),
+        other @ (Decision::Granted(_) | Decision::NotBefore(_) | Decision::Queued(_)) => {
+            Err(format!("a second probe: {other:?}"))
+        }
     }
 }
 

@@ -238,7 +238,9 @@ impl Desk {
                 let guard = self.book.guard(grant.lease);
                 (grant, guard)
             }
-            other => panic!("not granted: {other:?}"),
+            other @ (Decision::NotBefore(_) | Decision::Exhausted(_) | Decision::Queued(_)) => {
+                panic!("not granted: {other:?}")
+            }
         }
     }
 
@@ -262,14 +264,18 @@ impl Desk {
     pub(super) fn refuse(&mut self, demand: &Demand, now: Timestamp) -> Exhausted {
         match self.ask(demand, now) {
             Decision::Exhausted(exhausted) => exhausted,
-            other => panic!("not exhausted: {other:?}"),
+            other @ (Decision::Granted(_) | Decision::NotBefore(_) | Decision::Queued(_)) => {
+                panic!("not exhausted: {other:?}")
+            }
         }
     }
 
     pub(super) fn wait(&mut self, demand: &Demand, now: Timestamp) -> NotBefore {
         match self.ask(demand, now) {
             Decision::NotBefore(wait) => wait,
-            other => panic!("not told to wait: {other:?}"),
+            other @ (Decision::Granted(_) | Decision::Exhausted(_) | Decision::Queued(_)) => {
+                panic!("not told to wait: {other:?}")
+            }
         }
     }
 

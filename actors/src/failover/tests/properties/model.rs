@@ -71,7 +71,15 @@ impl Told {
             Outcome::Unauthorized => {
                 self.open.push(hold(HoldKind::AuthDead, Cause::InvalidToken, now, until(900), Stated::Guessed))
             }
-            _ => {}
+            Outcome::Served
+            | Outcome::OrgRefused
+            | Outcome::BalanceEmpty
+            | Outcome::ServerFault { .. }
+            | Outcome::Unreachable { .. }
+            | Outcome::HeadTimeout { .. }
+            | Outcome::Blank
+            | Outcome::Relayed
+            | Outcome::Abandoned => {}
         }
         self.evidence
     }

@@ -254,7 +254,8 @@ impl Run {
             && !told.on_trial(self.now)
             && !self.has_ramp()
             && queued.is_none();
-        let sticks = self.choice % 4 == 0 && usable && free && is_left(demand, account) && self.queued.is_empty();
+        let sticks =
+            self.choice.is_multiple_of(4) && usable && free && is_left(demand, account) && self.queued.is_empty();
         ensure(!sticks, || format!("a bound conversation left {account:?}: {grant:?}"))
     }
 
@@ -440,8 +441,8 @@ fn fleet_has_ramp(choice: u8) -> bool {
 
 fn wanted(whom: u8, how: u8) -> Demand {
     let mut demand = if whom & 1 == 0 { demand() } else { conversation(u128::from(whom >> 1) % 4) };
-    demand.scope = if how % 5 == 0 { ModelScope::Fable } else { ModelScope::Base };
-    demand.call = if how % 11 == 0 { CallKind::Side } else { CallKind::Inference };
+    demand.scope = if how.is_multiple_of(5) { ModelScope::Fable } else { ModelScope::Base };
+    demand.call = if how.is_multiple_of(11) { CallKind::Side } else { CallKind::Inference };
     demand
 }
 
