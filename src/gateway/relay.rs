@@ -136,9 +136,7 @@ impl Relay {
         for packet in parts.held {
             relay.take_in(packet);
         }
-        if relay.rest.is_none() {
-            relay.complete();
-        }
+        relay.end_with_the_last_packet();
         relay
     }
 
@@ -223,12 +221,20 @@ impl Relay {
                 Some(Ok(frame)) => {
                     let Ok(packet) = frame.into_data() else { continue };
                     self.take_in(packet);
+                    self.end_with_the_last_packet();
                     if self.ready.is_empty() {
                         continue;
                     }
                 }
             }
             return Poll::Ready(());
+        }
+    }
+
+    /// A body of known length is over with its last byte; nobody asks for more of it, and then it would seem given up.
+    fn end_with_the_last_packet(&mut self) {
+        if self.rest.as_ref().is_none_or(|rest| rest.size_hint().exact() == Some(0)) {
+            self.complete();
         }
     }
 
