@@ -4,5 +4,12 @@
 
 #![expect(unreachable_pub, reason = "one binary: nothing of it can be reached from elsewhere")]
 
+mod caps;
+mod cases;
+mod chain;
+mod conversations;
+mod final_answer;
+mod seen;
 mod smoke;
 mod support;
+mod table;
