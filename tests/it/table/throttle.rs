@@ -79,6 +79,8 @@ async fn where_nothing_else_is_usable_an_unbound_request_gets_the_429_with_the_b
     assert!((8..=9).contains(&got.retry_after().unwrap()), "{:?}", got.retry_after());
     assert_eq!(world.hits("a"), 1);
     world.is_well("a").await;
+    world.advance(10);
+    world.turn("", false).await.served_by("a");
 }
 
 #[tokio::test]
