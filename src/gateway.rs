@@ -20,6 +20,7 @@ pub mod listener;
 pub mod meter;
 mod outgoing;
 pub mod path;
+mod pool_quota;
 pub mod reading;
 pub mod relay;
 pub mod rename;

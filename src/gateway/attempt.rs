@@ -128,12 +128,12 @@ impl Exchange {
         Attempted::Next
     }
 
-    /// Sends, once more at once if the connection failed before a head.
+    /// Sends, once more at once if the connection failed before a head; what is merely passed through may not bear it.
     async fn send(&mut self, leg: &Leg, spending: &mut Spending) -> Result<Sent, ApiError> {
         let first = self.send_once(leg, spending).await?;
         match first {
-            Sent::Nothing(_) => self.send_once(leg, spending).await,
-            Sent::Answer(_) | Sent::NoHead => Ok(first),
+            Sent::Nothing(_) if self.inbound.kind != Kind::Passthrough => self.send_once(leg, spending).await,
+            Sent::Answer(_) | Sent::NoHead | Sent::Nothing(_) => Ok(first),
         }
     }
 
@@ -217,6 +217,9 @@ impl Exchange {
             (None, Sent::Answer(beginning)) => {
                 let beginning = self.whole_if_renamed(leg, *beginning).await;
                 self.relay(leg, spending, beginning, &last.answered.outcome)
+            }
+            (_, Sent::Nothing(error)) if self.inbound.kind == Kind::Passthrough => {
+                Attempted::Answer(ApiError::Unreachable(error.to_string()).answer(&self.inbound.id))
             }
             (why, sent) => self.next(leg, spending, sent, why.unwrap_or(FailoverReason::Transport), last, demand),
         }

@@ -12,7 +12,7 @@ use duduclaw_actors::event::{EventKind, Severity};
 use duduclaw_actors::failover::demand::{CapsOnly, Exhausted, Reason, Remedy, Why};
 use duduclaw_actors::outcome::{Cause, QuotaReading, QuotaStatus};
 use duduclaw_actors::provider::anthropic::error::ProviderError;
-use duduclaw_actors::provider::anthropic::quota::{PREFIX, claim_of, unified_headers};
+use duduclaw_actors::provider::anthropic::quota::{claim_of, unified_headers};
 use duduclaw_actors::standing::Stated;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, Response, StatusCode};
@@ -21,6 +21,7 @@ use http_body_util::{BodyExt, Full};
 use crate::gateway::error::{ApiError, seconds_up};
 use crate::gateway::exchange::{Exchange, Leg, soonest_return};
 use crate::gateway::headers::response::{self, Relay};
+use crate::gateway::pool_quota;
 use crate::gateway::reading::{Beginning, Shown};
 use crate::gateway::service::{Answer, AnswerBody};
 
@@ -196,7 +197,9 @@ impl Kept {
         let stamp = exchange.stamp_refusal(&self.upstream);
         let mut headers = response::relayed(&self.headers, Relay::Changed, &stamp);
         if self.status == StatusCode::TOO_MANY_REQUESTS {
-            drop_claims(&mut headers);
+            // One account's word is not the pool's.
+            headers.remove(RETRY_AFTER);
+            pool_quota::drop_claims(&mut headers);
         }
         headers.extend(truth);
         headers.insert(CONTENT_LENGTH, HeaderValue::from(self.body.len()));
@@ -204,15 +207,6 @@ impl Kept {
         *response.status_mut() = self.status;
         *response.headers_mut() = headers;
         response
-    }
-}
-
-/// One account's word is not the pool's.
-fn drop_claims(headers: &mut HeaderMap) {
-    headers.remove(RETRY_AFTER);
-    let claims: Vec<_> = headers.keys().filter(|name| name.as_str().starts_with(PREFIX)).cloned().collect();
-    for name in claims {
-        headers.remove(name);
     }
 }
 

@@ -16,11 +16,13 @@ use duduclaw_actors::provider::anthropic::classify::Classified;
 use http::{HeaderName, HeaderValue, Response};
 use http_body_util::BodyExt;
 
+use crate::config::settings::QuotaHeaders;
 use crate::credentials::Held;
 use crate::gateway::exchange::{Exchange, Inbound, Leg};
 use crate::gateway::fields::Streaming;
 use crate::gateway::headers::response::{self, Relay as Length};
 use crate::gateway::meter::Meter;
+use crate::gateway::pool_quota::{self, Served};
 use crate::gateway::reading::Beginning;
 use crate::gateway::relay::{self, End, Finish, Relay};
 use crate::gateway::service::{Answer, AnswerBody, Gateway};
@@ -149,6 +151,10 @@ impl Spending {
         *response.status_mut() = head.status;
         *response.headers_mut() =
             response::relayed(&head.headers, length, &exchange.stamp(leg, Some(&self.grant.entry)));
+        if exchange.live.settings.server.quota_headers == QuotaHeaders::Pool && leg.injects() {
+            let served = Served { element: leg.element(), account: self.account(), scope: self.inbound.scope };
+            pool_quota::tell(response.headers_mut(), &self.gateway, &exchange.live, served, self.answered_at);
+        }
         if let Some(from) = self.moved_from(exchange, leg) {
             response.headers_mut().insert(MOVED, from);
         }
