@@ -23,6 +23,7 @@ pub mod path;
 mod pool_quota;
 pub mod reading;
 pub mod relay;
+pub mod rename;
 pub mod service;
 mod spending;
 pub mod splice;

@@ -26,7 +26,7 @@ pub struct Metrics {
     refreshes: Counter,
     restarts: Family<ActorLabels, Counter>,
     head_seconds: Histogram,
-    beats: [AtomicU64; 4],
+    beats: [AtomicU64; 5],
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -171,8 +171,13 @@ impl Metrics {
     }
 }
 
-const KINDS: [ActorKind; 4] =
-    [ActorKind::Journal, ActorKind::Account, ActorKind::FailoverManager, ActorKind::ActivityFeed];
+const KINDS: [ActorKind; 5] = [
+    ActorKind::Journal,
+    ActorKind::Account,
+    ActorKind::AccountSupervisor,
+    ActorKind::FailoverManager,
+    ActorKind::ActivityFeed,
+];
 
 fn index(kind: ActorKind) -> usize {
     match kind {
@@ -180,6 +185,7 @@ fn index(kind: ActorKind) -> usize {
         ActorKind::Account => 1,
         ActorKind::FailoverManager => 2,
         ActorKind::ActivityFeed => 3,
+        ActorKind::AccountSupervisor => 4,
     }
 }
 

@@ -132,7 +132,17 @@ impl Spending {
     }
 
     /// The answer for the client: the provider's head and body, watched on their way.
-    pub(super) fn relay(self, exchange: &mut Exchange, leg: &Leg, beginning: Beginning, outcome: &Outcome) -> Answer {
+    pub(super) fn relay(
+        self,
+        exchange: &mut Exchange,
+        leg: &Leg,
+        mut beginning: Beginning,
+        outcome: &Outcome,
+    ) -> Answer {
+        let renaming = exchange.renaming(leg);
+        if let Some(renaming) = &renaming {
+            renaming.document(&mut beginning);
+        }
         let Beginning { head, packets, rest, .. } = beginning;
         let (clock, tasks) = (Arc::clone(&self.gateway.clock), self.gateway.tasks.clone());
         let watch = Watch::new(&head.headers, exchange.asked_of(leg), clock, tasks);
@@ -155,6 +165,7 @@ impl Spending {
             held: packets,
             rest,
             watch,
+            renaming,
             patience,
             stop: self.gateway.stop.clone().cancelled_owned(),
             request_id: self.inbound.id.clone(),
