@@ -136,7 +136,9 @@ impl Relay {
         for packet in parts.held {
             relay.take_in(packet);
         }
-        relay.end_with_the_last_packet();
+        if relay.is_whole() {
+            relay.complete();
+        }
         relay
     }
 
@@ -194,6 +196,12 @@ impl Relay {
         }
     }
 
+    /// Whether nothing more comes. Looked at after each packet: whoever sends a body of known length does not ask again
+    /// after its last byte.
+    fn is_whole(&self) -> bool {
+        self.rest.as_ref().is_none_or(|rest| rest.is_end_stream() || rest.size_hint().exact() == Some(0))
+    }
+
     fn complete(&mut self) {
         self.release_fragment();
         self.over(End::Complete);
@@ -221,20 +229,14 @@ impl Relay {
                 Some(Ok(frame)) => {
                     let Ok(packet) = frame.into_data() else { continue };
                     self.take_in(packet);
-                    self.end_with_the_last_packet();
-                    if self.ready.is_empty() {
+                    if self.is_whole() {
+                        self.complete();
+                    } else if self.ready.is_empty() {
                         continue;
                     }
                 }
             }
             return Poll::Ready(());
-        }
-    }
-
-    /// A body of known length is over with its last byte; nobody asks for more of it, and then it would seem given up.
-    fn end_with_the_last_packet(&mut self) {
-        if self.rest.as_ref().is_none_or(|rest| rest.size_hint().exact() == Some(0)) {
-            self.complete();
         }
     }
 

@@ -6,13 +6,20 @@
 
 mod access;
 mod binary;
+mod caps;
+mod cases;
+mod chain;
 mod cli;
+mod conversations;
 mod drain;
+mod final_answer;
 mod headers_e2e;
 mod hold;
 mod limits;
 mod paths;
 mod reload;
+mod seen;
 mod side_calls;
 mod smoke;
 mod support;
+mod table;
