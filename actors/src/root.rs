@@ -243,3 +243,6 @@ impl Lasting {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

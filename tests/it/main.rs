@@ -4,5 +4,10 @@
 
 #![expect(unreachable_pub, reason = "one binary: nothing of it can be reached from elsewhere")]
 
+mod amplification;
+mod cancel;
+mod load;
+mod panics;
 mod smoke;
+mod storm;
 mod support;

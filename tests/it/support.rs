@@ -14,7 +14,7 @@ use duduclaw::gateway::listener::Address;
 use duduclaw::sim::{AccountKind, AccountSpec, Endpoint, Record, Sim, SimConfig, SimHandle};
 use duduclaw_actors::clock::{Clock, SystemClock};
 use duduclaw_actors::event::Event;
-use duduclaw_actors::ports::Observer;
+use duduclaw_actors::ports::{Heartbeat, Observer};
 use serde_json::{Value, json};
 
 /// How long anything may take before the test fails.
@@ -82,6 +82,7 @@ pub struct WorldBuilder {
     accounts: Vec<(String, String)>,
     vars: Vec<(String, String)>,
     whole: Option<String>,
+    hearts: Vec<Arc<dyn Heartbeat>>,
 }
 
 /// A gateway, its provider, its home, its clock.
@@ -114,6 +115,7 @@ impl World {
             accounts: Vec::new(),
             vars: Vec::new(),
             whole: None,
+            hearts: Vec::new(),
         }
     }
 
@@ -241,6 +243,12 @@ impl WorldBuilder {
         self
     }
 
+    /// Someone who listens to the actors' hearts.
+    pub fn heart(mut self, heart: Arc<dyn Heartbeat>) -> Self {
+        self.hearts.push(heart);
+        self
+    }
+
     /// Starts both.
     pub async fn start(self) -> World {
         let clock = Arc::new(SystemClock::default());
@@ -264,7 +272,7 @@ impl WorldBuilder {
             role: Role::Daemon,
             environment,
         };
-        let running = app::start(options).await.unwrap_or_else(|error| panic!("{error}"));
+        let running = app::start_watched(options, self.hearts.clone()).await.unwrap_or_else(|error| panic!("{error}"));
         let Address::Tcp(address) = running.addresses[0].clone() else { panic!("a TCP address") };
         let client = reqwest::Client::builder().no_proxy().no_gzip().build().unwrap();
         World { sim, running: Some(running), clock, events, url: format!("http://{address}"), client, home }
