@@ -114,8 +114,9 @@ async fn aborted_streams_leave_nothing_behind() {
 async fn abort_streams(world: &World, count: usize) {
     let mut tasks = tokio::task::JoinSet::new();
     for lane in 0..20 {
-        let asks: Vec<_> =
-            (0..count / 20).map(|n| world.ask(&format!("lane-{lane}-{n}"), "[[say: hi]] [[pause: 60000]]", true)).collect();
+        let asks: Vec<_> = (0..count / 20)
+            .map(|n| world.ask(&format!("lane-{lane}-{n}"), "[[say: hi]] [[pause: 60000]]", true))
+            .collect();
         tasks.spawn(async move {
             for ask in asks {
                 let mut answer = ask.send().await.unwrap();

@@ -8,6 +8,7 @@ mod amplification;
 mod cancel;
 mod load;
 mod panics;
+mod refresh;
 mod smoke;
 mod storm;
 mod support;

@@ -29,7 +29,11 @@ pub struct Seen {
 impl Seen {
     /// Whether a whole good answer came.
     pub fn is_whole(&self) -> bool {
-        self.status == Some(200) && (self.body.contains("event: message_stop") || self.body.contains("\"type\":\"message\""))
+        let is_whole = match self.body.starts_with('{') {
+            true => serde_json::from_str::<serde_json::Value>(&self.body).is_ok_and(|body| body["type"] == "message"),
+            false => self.body.contains("event: message_stop"),
+        };
+        self.status == Some(200) && is_whole
     }
 }
 
@@ -53,7 +57,11 @@ pub fn requests(world: &World, count: usize) -> Vec<RequestBuilder> {
 }
 
 /// Lets this many clients send these requests, each its next one when it has its answer. `done` is told how many are.
-pub async fn storm(clients: usize, requests: Vec<RequestBuilder>, done: impl Fn(usize) + Send + Sync + 'static) -> Vec<Seen> {
+pub async fn storm(
+    clients: usize,
+    requests: Vec<RequestBuilder>,
+    done: impl Fn(usize) + Send + Sync + 'static,
+) -> Vec<Seen> {
     let queue = Arc::new(Mutex::new(requests.into_iter().enumerate().collect::<VecDeque<_>>()));
     let (count, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(done));
     let mut tasks = JoinSet::new();

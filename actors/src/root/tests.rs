@@ -61,7 +61,9 @@ impl Store for Shelf {
     fn load(&mut self, table: Table) -> Result<Vec<Record>, StoreError> {
         let all = self.0.lock().unwrap();
         let of_table = all.iter().filter(|((found, _), _)| *found == table);
-        Ok(of_table.map(|((_, key), (v, value))| Record { key: key.clone(), version: *v, value: value.clone() }).collect())
+        Ok(of_table
+            .map(|((_, key), (v, value))| Record { key: key.clone(), version: *v, value: value.clone() })
+            .collect())
     }
 
     fn write(&mut self, batch: &[Write]) -> Result<(), StoreError> {
@@ -321,7 +323,9 @@ async fn conversations_survive_when_admission_and_journal_die_together() {
     house.heart.arm(ActorKind::FailoverManager, 2);
     house.fleet.failover.snapshot().await.unwrap();
     house.fleet.failover.snapshot().await.unwrap();
-    assert!(house.fleet.journal.flush().await.is_ok() || house.fleet.journal.load_patiently(Table::Health).await.is_ok());
+    assert!(
+        house.fleet.journal.flush().await.is_ok() || house.fleet.journal.load_patiently(Table::Health).await.is_ok()
+    );
     until(|| house.heart.deaths() >= 3).await;
     // Others come meanwhile, so that a placement by load would differ.
     for key in 100..130 {
@@ -398,7 +402,8 @@ async fn accounts_that_die_again_and_again_come_back_with_another_supervisor() {
     tokio::time::sleep(Duration::from_secs(100)).await;
     until(|| house.heart.deaths() == 35).await;
     until(|| house.is_held(A)).await;
-    let supervisor = |kind: &EventKind| matches!(kind, EventKind::ActorRestarted { actor } if actor == "account_supervisor");
+    let supervisor =
+        |kind: &EventKind| matches!(kind, EventKind::ActorRestarted { actor } if actor == "account_supervisor");
     until(|| house.eyes.count(supervisor) == 1).await;
 }
 
