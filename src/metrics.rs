@@ -142,7 +142,31 @@ impl Metrics {
             EventKind::ActorRestarted { actor } => {
                 self.restarts.get_or_create(&ActorLabels { actor: actor.clone() }).inc();
             }
-            _ => {}
+            EventKind::StateChanged { .. }
+            | EventKind::HoldEnded { .. }
+            | EventKind::BreatherTaken { .. }
+            | EventKind::TrialBegan
+            | EventKind::CredentialBroke { .. }
+            | EventKind::CredentialRenewed
+            | EventKind::LoginNeeded
+            | EventKind::CredentialExpiring { .. }
+            | EventKind::RefreshFailed { .. }
+            | EventKind::Paused
+            | EventKind::Resumed
+            | EventKind::Cleared
+            | EventKind::Detoured { .. }
+            | EventKind::Returned { .. }
+            | EventKind::FailedOver { .. }
+            | EventKind::RequestHeld { .. }
+            | EventKind::RequestReleased
+            | EventKind::PoolExhausted { .. }
+            | EventKind::OutageBegan { .. }
+            | EventKind::OutageEnded { .. }
+            | EventKind::ClockStepped { .. }
+            | EventKind::ConfigReloaded
+            | EventKind::ConfigRefused { .. }
+            | EventKind::Started { .. }
+            | EventKind::Draining => {}
         }
     }
 }

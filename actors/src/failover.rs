@@ -28,6 +28,7 @@ mod rank;
 mod retry_budget;
 pub mod snapshot;
 mod view;
+mod views;
 
 pub use admission::{Admission, Effect};
 pub use book::{Flow, LeaseBook, LeaseGuard, LeaseRecord, Tally};

@@ -4,11 +4,21 @@
 
 #![expect(unreachable_pub, reason = "one binary: nothing of it can be reached from elsewhere")]
 
+mod access;
 mod amplification;
+mod binary;
 mod cancel;
+mod cli;
+mod drain;
+mod headers_e2e;
+mod hold;
+mod limits;
 mod load;
 mod panics;
+mod paths;
 mod refresh;
+mod reload;
+mod side_calls;
 mod smoke;
 mod storm;
 mod support;

@@ -20,8 +20,6 @@ use crate::standing::Standing;
 pub struct AccountCell {
     /// Whose.
     pub account: AccountId,
-    /// Who that is.
-    pub identity: IdentityKey,
     /// Events to be applied.
     pub inbox: Inbox<Fact>,
     /// Effects of applied events, to be performed.
@@ -45,6 +43,8 @@ pub(crate) enum Taken {
 pub struct Committed {
     /// The entry that represents it.
     pub entry: EntryId,
+    /// Who it is, as far as known.
+    pub identity: IdentityKey,
     /// Its health.
     pub health: Health,
     /// The last event that is in it.
@@ -57,15 +57,15 @@ impl AccountCell {
     /// A cell with this health.
     #[must_use]
     pub fn new(account: AccountId, identity: IdentityKey, entry: EntryId, health: Health) -> Arc<Self> {
-        let committed = Committed { entry, health, applied: EvidenceSeq(0), published: 0 };
+        let committed = Committed { entry, identity, health, applied: EvidenceSeq(0), published: 0 };
         let (inbox, effects) = (Inbox::default(), Inbox::default());
-        Arc::new(Self { account, identity, inbox, effects, committed: Mutex::new(committed) })
+        Arc::new(Self { account, inbox, effects, committed: Mutex::new(committed) })
     }
 
     /// The key of its record in the store: its identity, whatever it is called today.
     #[must_use]
     pub fn key(&self) -> String {
-        self.identity.to_string()
+        self.lock().identity.to_string()
     }
 
     /// The health as last committed.
@@ -80,9 +80,13 @@ impl AccountCell {
         self.lock().entry.clone()
     }
 
-    /// Names another representing entry, after a reload.
-    pub fn rename(&self, entry: EntryId) {
-        self.lock().entry = entry;
+    /// Names another representing entry, and the identity as it is known by now, after a reload. Gives the key under
+    /// which the account was kept, if it is another.
+    pub fn rename(&self, identity: IdentityKey, entry: EntryId) -> Option<String> {
+        let mut committed = self.lock();
+        committed.entry = entry;
+        let was = std::mem::replace(&mut committed.identity, identity);
+        (was != committed.identity).then(|| was.to_string())
     }
 
     /// Applies the event at the front of the inbox.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::{oneshot, watch};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::account::actor as account;
@@ -71,6 +72,7 @@ pub struct Lasting {
     pub(super) cells: Arc<Cells>,
     pub(super) roster: watch::Sender<Arc<Roster>>,
     pub(super) changed: watch::Sender<u64>,
+    pub(super) over: CancellationToken,
 }
 
 /// The ports that every actor shares.
@@ -172,7 +174,7 @@ impl Actor for RootActor {
         }
     }
 
-    /// Accounts first, the journal last: it writes down what the others leave.
+    /// Accounts first, admission next, then what they left is written down, and the rest goes.
     async fn post_stop(&self, me: ActorRef<Msg>, state: &mut State) -> Result<(), ActorProcessingErr> {
         for child in [Child::Accounts, Child::Failover] {
             state.stop(child).await;
