@@ -5,7 +5,9 @@
 #![expect(unreachable_pub, reason = "one binary: nothing of it can be reached from elsewhere")]
 
 mod access;
+mod amplification;
 mod binary;
+mod cancel;
 mod caps;
 mod cases;
 mod chain;
@@ -16,10 +18,14 @@ mod final_answer;
 mod headers_e2e;
 mod hold;
 mod limits;
+mod load;
+mod panics;
 mod paths;
+mod refresh;
 mod reload;
 mod seen;
 mod side_calls;
 mod smoke;
+mod storm;
 mod support;
 mod table;

@@ -14,7 +14,7 @@ use duduclaw::gateway::listener::Address;
 use duduclaw::sim::{AccountKind, AccountSpec, Endpoint, Record, Sim, SimConfig, SimHandle};
 use duduclaw_actors::clock::{Clock, SystemClock};
 use duduclaw_actors::event::Event;
-use duduclaw_actors::ports::Observer;
+use duduclaw_actors::ports::{Heartbeat, Observer};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -85,6 +85,7 @@ pub struct WorldBuilder {
     vars: Vec<(String, String)>,
     whole: Option<String>,
     stored: bool,
+    hearts: Vec<Arc<dyn Heartbeat>>,
 }
 
 /// A gateway, its provider, its home, its clock.
@@ -118,6 +119,7 @@ impl World {
             vars: Vec::new(),
             whole: None,
             stored: false,
+            hearts: Vec::new(),
         }
     }
 
@@ -251,6 +253,12 @@ impl WorldBuilder {
         self
     }
 
+    /// Someone who listens to the actors' hearts.
+    pub fn heart(mut self, heart: Arc<dyn Heartbeat>) -> Self {
+        self.hearts.push(heart);
+        self
+    }
+
     /// Starts both.
     pub async fn start(self) -> World {
         let clock = Arc::new(SystemClock::default());
@@ -279,7 +287,7 @@ impl WorldBuilder {
             role: Role::Daemon,
             environment,
         };
-        let running = app::start(options).await.unwrap_or_else(|error| panic!("{error}"));
+        let running = app::start_watched(options, self.hearts.clone()).await.unwrap_or_else(|error| panic!("{error}"));
         let Address::Tcp(address) = running.addresses[0].clone() else { panic!("a TCP address") };
         let client = reqwest::Client::builder().no_proxy().no_gzip().build().unwrap();
         World { sim, running: Some(running), clock, events, url: format!("http://{address}"), client, home }
