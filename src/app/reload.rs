@@ -8,12 +8,14 @@ use duduclaw_actors::event::{EventKind, Severity};
 use duduclaw_actors::id::{EntryId, Family};
 use duduclaw_actors::outcome::Evidence;
 use duduclaw_actors::root::Fleet;
+use http::HeaderName;
 use tokio::sync::Mutex;
 
+use crate::config::clients::{Client, Clients, Passthrough, TokenHash};
 use crate::config::locate::Named;
 use crate::config::reload::needs_restart;
 use crate::config::report;
-use crate::config::settings::AuthMode;
+use crate::config::settings::{AuthMode, Gate};
 use crate::config::surroundings::Surroundings;
 use crate::config::topology::{Element, IdentityFacts, Ids, Lookups, Topology};
 use crate::config::{self, Loaded, Ready};
@@ -21,7 +23,7 @@ use crate::credentials::{
     Assignment, CLAUDE_TOKEN_URL_VARIABLE, Environment, SecretSource, TokenEndpoint, TokenUrl, credential_kind,
     identity_facts, stored_accounts,
 };
-use crate::gateway::service::{Gateway, Live};
+use crate::gateway::service::{DEFAULT_AUTH_HEADER, Gateway, Live};
 
 /// What the configuration looks at of the machine.
 pub type Machine = Arc<dyn Surroundings + Send + Sync>;
@@ -31,13 +33,21 @@ pub struct Configuration {
     named: Named,
     machine: Machine,
     ids: Ids,
+    only_client: Option<TokenHash>,
 }
 
 impl Configuration {
     /// The configuration that the command line names, on this machine.
     #[must_use]
     pub fn new(named: Named, machine: Machine) -> Self {
-        Self { named, machine, ids: Ids::default() }
+        Self { named, machine, ids: Ids::default(), only_client: None }
+    }
+
+    /// The same, with one client instead of those of `[server.auth]`: for a gateway that one program is to use, so
+    /// that no other process of this machine can.
+    #[must_use]
+    pub fn for_one_client(self, token: TokenHash) -> Self {
+        Self { only_client: Some(token), ..self }
     }
 
     /// Reads and checks it.
@@ -48,7 +58,28 @@ impl Configuration {
         };
         let facts = |_: &EntryId, source: &SecretSource| facts_of(source);
         let lookups = Lookups { names: &names, facts: &facts };
-        config::load(&self.named, &*self.machine, lookups, &mut self.ids)
+        let mut loaded = config::load(&self.named, &*self.machine, lookups, &mut self.ids);
+        if let (Some(ready), Some(token)) = (&mut loaded.ready, self.only_client) {
+            let header = loaded_header(ready);
+            let settings = Arc::make_mut(&mut ready.settings);
+            settings.server.auth = Some(Gate { header, clients: Clients::new(vec![the_client(token)]) });
+        }
+        loaded
+    }
+}
+
+fn loaded_header(ready: &Ready) -> HeaderName {
+    ready.settings.server.auth.as_ref().map_or_else(|| DEFAULT_AUTH_HEADER.clone(), |gate| gate.header.clone())
+}
+
+fn the_client(token: TokenHash) -> Client {
+    Client {
+        name: Arc::from("companion"),
+        token,
+        models: None,
+        providers: None,
+        max_concurrent: None,
+        passthrough: Passthrough::Open,
     }
 }
 
