@@ -46,8 +46,8 @@ fn long(session: &'static str) -> Question {
 }
 
 async fn every_day(story: &mut Story, client: &Client) -> Result<(), Trouble> {
-    story.step("Three conversations, streaming and not").await?;
     story.expect("the gateway serves (started)", |event| matches!(event.kind, EventKind::Started { .. })).await?;
+    story.step("Three conversations, streaming and not").await?;
     for form in [Form::Stream, Form::Whole] {
         for session in [ONE, TWO, THREE] {
             story.served(client, short(session, form)).await?;

@@ -32,6 +32,7 @@ pub(super) enum Ink {
 const OPENING: &str = "\
 duduclaw demo: a gateway, three simulated accounts, a client, and bad luck.
 Every line below is an event of the feed. Nobody's account is used.
+
 ";
 
 const CLOSING: &str = "
