@@ -48,7 +48,7 @@ pub struct Cli {
     /// The home directory. Default: $DUDUCLAW_HOME, ~/.duduclaw.
     #[arg(long, global = true, value_name = "DIR")]
     pub home: Option<PathBuf>,
-    /// The configuration file. Default: $DUDUCLAW_CONFIG, <home>/config.toml.
+    /// The configuration file. Default: $DUDUCLAW_CONFIG, `config.toml` in the home directory.
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Log more; twice for all.

@@ -98,7 +98,7 @@ pub(super) fn assignments(topology: &Topology, fleet: &Fleet, environment: &Envi
         account,
         source: entry.source.clone(),
         endpoint: endpoint(&topology.elements()[entry.element], environment),
-        generation: fleet.health(account).map(|health| health.generation()).unwrap_or_default().before(),
+        generation: fleet.health(account).map(|health| health.generation()).unwrap_or_default(),
     });
     assigned.collect()
 }
@@ -145,6 +145,9 @@ impl Reloader {
         }
         if let Err(error) = self.gateway.fleet.reload(topology.roster().as_ref().clone()).await {
             return self.refuse(&error.to_string());
+        }
+        for rekeyed in &topology.rekeyed {
+            self.gateway.fleet.join(rekeyed.before, rekeyed.now);
         }
         self.gateway.vault.assign(assignments(&topology, &self.gateway.fleet, &self.environment)).await;
         self.gateway.live.store(Arc::new(Live { settings, topology }));

@@ -53,9 +53,10 @@ async fn run(reloader: &Reloader) {
     }
 }
 
+/// A folder that is not there yet shows in the nearest one above it.
 fn follow<'a>(watcher: Option<&mut notify::RecommendedWatcher>, folders: impl Iterator<Item = &'a Path>) {
     let Some(watcher) = watcher else { return };
-    for folder in folders.filter(|folder| folder.is_dir()) {
+    for folder in folders.filter_map(|folder| folder.ancestors().find(|ancestor| ancestor.is_dir())) {
         if let Err(error) = watcher.watch(folder, RecursiveMode::NonRecursive) {
             tracing::debug!(%error, folder = %folder.display(), "a folder cannot be watched");
         }

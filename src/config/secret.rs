@@ -6,20 +6,13 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use duduclaw_actors::id::Family;
 use duduclaw_actors::outcome::Cause;
 use secrecy::SecretString;
 use serde::Deserialize;
 
 use super::surroundings::Surroundings;
 
-pub use crate::credentials::SecretSource;
-
-/// The account store's file for an account.
-#[must_use]
-pub fn store_file(accounts_dir: &Path, family: Family, name: &str) -> PathBuf {
-    accounts_dir.join(family.as_str()).join(format!("{name}.json"))
-}
+pub use crate::credentials::{SecretSource, store_file};
 
 /// Why a secret cannot be had. It breaks its account, not the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,8 +39,8 @@ impl SecretFault {
     #[must_use]
     pub fn cause(&self) -> Cause {
         match self {
-            Self::Unset(_) | Self::NotLoggedIn(_) | Self::Empty(_) => Cause::Empty,
-            Self::Blanks(_) | Self::Unreadable { .. } => Cause::Unreadable,
+            Self::Empty(_) => Cause::Empty,
+            Self::Unset(_) | Self::NotLoggedIn(_) | Self::Blanks(_) | Self::Unreadable { .. } => Cause::Unreadable,
         }
     }
 }

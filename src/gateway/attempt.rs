@@ -22,9 +22,11 @@ use crate::gateway::fields::Streaming;
 use crate::gateway::hold::stainless_timeout;
 use crate::gateway::outgoing;
 use crate::gateway::reading::Beginning;
+use crate::gateway::rename::Renaming;
 use crate::gateway::service::{Answer, Kind};
 use crate::gateway::spending::Spending;
 use crate::upstream::client::SendError;
+use crate::upstream::tee::DOCUMENT_MAX;
 
 /// What is left of a client's own time-out for an answer without a stream.
 const HEAD_MARGIN: Duration = Duration::from_secs(10);
@@ -114,12 +116,12 @@ impl Exchange {
         Attempted::Next
     }
 
-    /// Sends, once more at once if the connection failed before a head.
+    /// Sends, once more at once if the connection failed before a head; what is merely passed through may not bear it.
     async fn send(&mut self, leg: &Leg, spending: &mut Spending) -> Result<Sent, ApiError> {
         let first = self.send_once(leg, spending).await?;
         match first {
-            Sent::Nothing(_) => self.send_once(leg, spending).await,
-            Sent::Answer(_) | Sent::NoHead => Ok(first),
+            Sent::Nothing(_) if self.inbound.kind != Kind::Passthrough => self.send_once(leg, spending).await,
+            Sent::Answer(_) | Sent::NoHead | Sent::Nothing(_) => Ok(first),
         }
     }
 
@@ -200,9 +202,23 @@ impl Exchange {
             (Some(_), Sent::Answer(beginning)) if self.inbound.kind == Kind::Passthrough => {
                 Attempted::Answer(spending.relay(self, leg, *beginning, &Outcome::Relayed))
             }
-            (None, Sent::Answer(beginning)) => self.relay(leg, spending, *beginning, &last.answered.outcome),
+            (None, Sent::Answer(beginning)) => {
+                let beginning = self.whole_if_renamed(leg, *beginning).await;
+                self.relay(leg, spending, beginning, &last.answered.outcome)
+            }
+            (_, Sent::Nothing(error)) if self.inbound.kind == Kind::Passthrough => {
+                Attempted::Answer(ApiError::Unreachable(error.to_string()).answer(&self.inbound.id))
+            }
             (why, sent) => self.next(leg, spending, sent, why.unwrap_or(FailoverReason::Transport), last, demand),
         }
+    }
+
+    /// A message in which the model's name is to be exchanged is read to its end first: its length must be known.
+    async fn whole_if_renamed(&self, leg: &Leg, beginning: Beginning) -> Beginning {
+        if self.renamed(leg).is_none() || !Renaming::needs_whole(&beginning) {
+            return beginning;
+        }
+        beginning.whole(DOCUMENT_MAX, self.live.settings.server.timeouts.stream_idle).await
     }
 
     /// The attempt came to nothing: what was answered is kept, and admission is asked again.

@@ -9,6 +9,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::gateway::error::ApiError;
 
+/// What a client hears whose body cannot be read.
+const BROKEN: &str = "the request body ended before its announced length, or its chunks are not framed as HTTP has it";
 /// How many bytes one unit of the shared bound stands for.
 const UNIT: usize = 4096;
 
@@ -96,8 +98,7 @@ impl Reading<'_> {
 
 async fn next(body: &mut Incoming) -> Result<Option<Bytes>, ApiError> {
     while let Some(frame) = body.frame().await {
-        let frame =
-            frame.map_err(|_| ApiError::Invalid("the request body ended before its announced length".to_owned()))?;
+        let frame = frame.map_err(|_| ApiError::Invalid(BROKEN.to_owned()))?;
         if let Ok(data) = frame.into_data() {
             return Ok(Some(data));
         }

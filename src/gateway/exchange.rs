@@ -29,6 +29,7 @@ use crate::gateway::final_answer::{self, Best, Verdicts};
 use crate::gateway::headers::response::Stamp;
 use crate::gateway::hold::LastSlice;
 use crate::gateway::relay::End;
+use crate::gateway::rename::Renaming;
 use crate::gateway::service::{Answer, Gateway, Kind, Live};
 use crate::gateway::ticket::Ticket;
 
@@ -363,6 +364,12 @@ impl Exchange {
     pub(super) fn renamed<'a>(&self, leg: &'a Leg) -> Option<&'a str> {
         let asked = self.inbound.asked.name.as_deref()?;
         Some(leg.model()).filter(|model| *model != asked)
+    }
+
+    /// What replies are to call the model, if the provider knows it by another name than the client.
+    pub(super) fn renaming(&self, leg: &Leg) -> Option<Renaming> {
+        self.renamed(leg)?;
+        self.inbound.asked.name.as_deref().map(Renaming::to)
     }
 
     pub(super) fn is_our_token(&self, token: &[u8]) -> bool {

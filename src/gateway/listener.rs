@@ -95,9 +95,11 @@ impl Listener {
             Address::Tcp(socket) => TcpListener::bind(socket).await.map(Self::Tcp),
             Address::Unix(path) => bind_unix(path),
         };
-        bound.map_err(|source| match source.kind() {
-            io::ErrorKind::AddrInUse => BindError::Taken { address: address.clone() },
-            _ => BindError::Failed { address: address.clone(), source },
+        bound.map_err(|source| {
+            if source.kind() == io::ErrorKind::AddrInUse {
+                return BindError::Taken { address: address.clone() };
+            }
+            BindError::Failed { address: address.clone(), source }
         })
     }
 
@@ -174,9 +176,10 @@ pub async fn accept(listener: Listener, accepting: Accepting) {
             accepted = next(&listener) => accepted,
         };
         match accepted {
-            Ok(Socket::Tcp(stream, peer)) => {
+            Ok(Socket::Tcp(stream)) => {
                 let _ = stream.set_nodelay(true);
-                accepting.connections.spawn(serve(stream, Some(peer), accepting.clone()));
+                let local = stream.local_addr().ok();
+                accepting.connections.spawn(serve(stream, local, accepting.clone()));
             }
             Ok(Socket::Unix(stream)) => {
                 accepting.connections.spawn(serve(stream, None, accepting.clone()));
@@ -190,18 +193,19 @@ pub async fn accept(listener: Listener, accepting: Accepting) {
 }
 
 enum Socket {
-    Tcp(tokio::net::TcpStream, SocketAddr),
+    Tcp(tokio::net::TcpStream),
     Unix(tokio::net::UnixStream),
 }
 
 async fn next(listener: &Listener) -> io::Result<Socket> {
     match listener {
-        Listener::Tcp(listener) => listener.accept().await.map(|(stream, peer)| Socket::Tcp(stream, peer)),
+        Listener::Tcp(listener) => listener.accept().await.map(|(stream, _)| Socket::Tcp(stream)),
         Listener::Unix(listener, _) => listener.accept().await.map(|(stream, _)| Socket::Unix(stream)),
     }
 }
 
-async fn serve<S>(stream: S, peer: Option<SocketAddr>, accepting: Accepting)
+/// `local` is the address that the client reached, for a socket that has one.
+async fn serve<S>(stream: S, local: Option<SocketAddr>, accepting: Accepting)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -209,7 +213,7 @@ where
     let gateway = Arc::clone(&accepting.gateway);
     let service = service_fn(move |request: http::Request<Incoming>| {
         let gateway = Arc::clone(&gateway);
-        async move { Ok::<Answer, Infallible>(gateway.answer(request, peer).await) }
+        async move { Ok::<Answer, Infallible>(gateway.answer(request, local).await) }
     });
     let connection = builder.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);

@@ -1,13 +1,17 @@
 //! Reading as much of an answer as it takes to know what it means, before a byte of it goes to the client.
 
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use duduclaw_actors::provider::anthropic::classify::Seen;
 use http::response::Parts;
+use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use tokio::time::{Instant, timeout_at};
 
+use crate::gateway::relay::BrokenOff;
 use crate::upstream::coding::{Coding, Decoder};
 use crate::upstream::first_event::{First, FirstEvent};
 use crate::upstream::tee::Shape;
@@ -78,10 +82,46 @@ impl Beginning {
         }
     }
 
+    /// Reads on to the end of the body, unless it is longer than `most`, pauses for `idle`, or breaks off: then the
+    /// rest goes on as it would have.
+    #[must_use]
+    pub async fn whole(mut self, most: usize, idle: Duration) -> Self {
+        let mut length: usize = self.packets.iter().map(Bytes::len).sum();
+        while length <= most
+            && let Some(rest) = &mut self.rest
+        {
+            match timeout_at(duduclaw_actors::clock::instant() + idle, next(rest)).await {
+                Err(_) => break,
+                Ok(None) => self.rest = None,
+                Ok(Some(Err(_))) => {
+                    self.rest = Some(reqwest::Body::wrap(Broken));
+                    break;
+                }
+                Ok(Some(Ok(packet))) => {
+                    length += packet.len();
+                    self.packets.push(packet);
+                }
+            }
+        }
+        self
+    }
+
     /// Whether the whole body was read.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.rest.is_none()
+    }
+}
+
+/// The rest of a body that broke off.
+struct Broken;
+
+impl Body for Broken {
+    type Data = Bytes;
+    type Error = BrokenOff;
+
+    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        Poll::Ready(Some(Err(BrokenOff)))
     }
 }
 

@@ -20,6 +20,7 @@ use tokio::time::{Instant, Sleep};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::gateway::meter::Meter;
+use crate::gateway::rename::{Begun, Renaming};
 use crate::gateway::watch::Watch;
 
 /// The longest beginning of an event that is kept back.
@@ -65,6 +66,8 @@ pub struct Parts {
     pub rest: Option<reqwest::Body>,
     /// Looks at what passes.
     pub watch: Watch,
+    /// The model's name that a stream is to show, if not the provider's.
+    pub renaming: Option<Renaming>,
     /// How long quiet is borne.
     pub patience: Patience,
     /// Ends the body when the gateway stops.
@@ -91,6 +94,7 @@ pub struct Relay {
     fragment_len: usize,
     rest: Option<Pin<Box<reqwest::Body>>>,
     watch: Option<Watch>,
+    renaming: Option<Renaming>,
     open: Openness,
     patience: Patience,
     last_byte: Instant,
@@ -119,6 +123,7 @@ impl Relay {
             rest: parts.rest.map(Box::pin),
             open: if parts.watch.is_open() { Openness::Events } else { Openness::Sealed },
             watch: Some(parts.watch),
+            renaming: parts.renaming,
             patience: parts.patience,
             last_byte: now,
             last_sent: now,
@@ -142,17 +147,32 @@ impl Relay {
         let boundary = self.watch.as_mut().and_then(|watch| watch.packet(&packet));
         match (self.open, boundary) {
             (Openness::Sealed, _) => self.ready.push_back(packet),
-            (Openness::Events, Some(at)) if at == packet.len() => {
-                self.release_fragment();
-                self.ready.push_back(packet);
-            }
             (Openness::Events, Some(at)) => {
-                self.release_fragment();
-                self.ready.push_back(packet.slice(..at));
-                self.keep_back(packet.slice(at..));
+                self.pass_on(packet.slice(..at));
+                if at < packet.len() {
+                    self.keep_back(packet.slice(at..));
+                }
             }
             (Openness::Events, None) => self.keep_back(packet),
         }
+    }
+
+    /// Whole events go out. Until the stream has begun they are looked at for the model's name.
+    fn pass_on(&mut self, end: Bytes) {
+        let Some(renaming) = self.renaming.take() else {
+            self.release_fragment();
+            return self.ready.push_back(end);
+        };
+        self.fragment.push(end);
+        self.fragment_len = 0;
+        let events = Bytes::from(std::mem::take(&mut self.fragment).concat());
+        self.ready.push_back(match renaming.events(events) {
+            Begun::Yes(events) => events,
+            Begun::NotYet(events) => {
+                self.renaming = Some(renaming);
+                events
+            }
+        });
     }
 
     fn keep_back(&mut self, packet: Bytes) {

@@ -13,7 +13,7 @@ use crate::gateway::exchange::Inbound;
 use crate::gateway::relay::End;
 use crate::gateway::service::Gateway;
 
-/// A request's place. Dropped without a word, it says that the client went away.
+/// A request's place. Dropped without a word, it says that the client went away, or that we stop.
 pub struct Ticket {
     gateway: Arc<Gateway>,
     request_id: String,
@@ -81,6 +81,7 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.tell(End::ClientGone, Usage::default());
+        let end = if self.gateway.stop.is_cancelled() { End::Stopped } else { End::ClientGone };
+        self.tell(end, Usage::default());
     }
 }

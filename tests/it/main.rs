@@ -4,5 +4,15 @@
 
 #![expect(unreachable_pub, reason = "one binary: nothing of it can be reached from elsewhere")]
 
+mod access;
+mod binary;
+mod cli;
+mod drain;
+mod headers_e2e;
+mod hold;
+mod limits;
+mod paths;
+mod reload;
+mod side_calls;
 mod smoke;
 mod support;

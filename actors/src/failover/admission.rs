@@ -18,11 +18,13 @@ use super::conversations::record::{ConversationRecord, Names};
 use super::demand::{Decision, Demand, Exhausted, LastAnswer, Remedy, Step, Ticket};
 use super::exhausted::{Barrier, exhausted};
 use super::fault::{Rule, broken};
+use super::judgement::Judgement;
 use super::plan::{Choice, Field, Pick, Pool};
 use super::provisional::{belief, is_refusal};
-use super::rank::{Band, group};
+use super::rank::{Band, Merits};
 use super::retry_budget::RetryBudget;
 use super::view::View;
+use super::views::Views;
 use crate::clock::{Deadline, Timestamp};
 use crate::event::{EventKind, Severity};
 use crate::id::{AccountId, ConversationKey, EntryId, IdentityKey, UpstreamId};
@@ -59,7 +61,7 @@ pub struct Admission {
     pub(super) settings: PoolSettings,
     rotation: RotationSettings,
     pub(super) pools: BTreeMap<UpstreamId, Pool>,
-    pub(super) views: Vec<Option<View>>,
+    pub(super) views: Views,
     accounts: HashMap<IdentityKey, AccountId>,
     pub(super) conversations: Conversations,
     budgets: HashMap<Arc<str>, RetryBudget>,
@@ -80,7 +82,7 @@ impl Admission {
             settings: PoolSettings::default(),
             rotation: RotationSettings::default(),
             pools: BTreeMap::new(),
-            views: Vec::new(),
+            views: Views::default(),
             accounts: HashMap::new(),
             conversations: Conversations::default(),
             budgets: HashMap::new(),
@@ -105,9 +107,9 @@ impl Admission {
     pub fn reload(&mut self, roster: &Roster, now: Timestamp) -> Vec<Effect> {
         self.settings = roster.pool;
         self.rotation = roster.rotation;
-        self.views.iter_mut().flatten().for_each(View::unlist);
+        self.views.each_mut().for_each(View::unlist);
         for (id, spec) in &roster.accounts {
-            let view = self.view_slot(*id);
+            let view = self.views.slot(*id);
             match view {
                 Some(view) => view.configure(spec.clone()),
                 None => *view = Some(View::new(spec.clone())),
@@ -115,7 +117,10 @@ impl Admission {
             self.accounts.insert(spec.identity.clone(), *id);
         }
         let pool = |spec: &crate::roster::UpstreamSpec| {
-            let group_of = |id: AccountId| roster.accounts.get(&id).map_or(0, |account| group(spec.strategy, account));
+            let nothing_used = Judgement::default();
+            let group_of = |id: AccountId| {
+                roster.accounts.get(&id).map_or(0, |account| Merits::of(account, &nothing_used).group(spec.strategy))
+            };
             (spec.id, Pool::new(spec.clone(), group_of))
         };
         self.pools = roster.upstreams.iter().map(pool).collect();
@@ -161,7 +166,7 @@ impl Admission {
     pub fn tick(&mut self, now: Timestamp) -> Vec<Effect> {
         let mut effects = self.settle(now);
         effects.extend(self.forget_old(now));
-        self.views.iter_mut().flatten().for_each(|view| view.forget_old_bindings(now));
+        self.views.each_mut().for_each(|view| view.forget_old_bindings(now));
         effects
     }
 
@@ -173,19 +178,11 @@ impl Admission {
     }
 
     pub(super) fn view(&self, account: AccountId) -> Option<&View> {
-        self.views.get(account.0 as usize).and_then(Option::as_ref)
+        self.views.get(account)
     }
 
     fn view_mut(&mut self, account: AccountId) -> Option<&mut View> {
-        self.views.get_mut(account.0 as usize).and_then(Option::as_mut)
-    }
-
-    fn view_slot(&mut self, account: AccountId) -> &mut Option<View> {
-        let at = account.0 as usize;
-        if self.views.len() <= at {
-            self.views.resize_with(at + 1, || None);
-        }
-        &mut self.views[at]
+        self.views.get_mut(account)
     }
 
     fn ramp_rule(&self) -> RampRule {

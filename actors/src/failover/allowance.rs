@@ -45,13 +45,15 @@ pub(super) struct Ramp {
 
 impl Ramp {
     /// How many slots may be held at once. `sent` = requests in flight that were sent.
-    pub(super) fn limit(&self, rule: RampRule, sent: u32, now: Timestamp) -> u32 {
-        if broken(Rule::RampStartsLow) {
-            return u32::MAX;
-        }
-        let bound = if self.is_cold(rule, sent, now) { Some(rule.initial) } else { self.bound };
+    #[cfg(test)]
+    fn limit(&self, rule: RampRule, sent: u32, now: Timestamp) -> u32 {
+        self.pace().limit(rule, sent, now)
+    }
+
+    /// What decides how many slots may be held.
+    pub(super) fn pace(&self) -> Pace {
         let clamp = self.clamps.iter().map(|(_, n)| *n).min();
-        bound.unwrap_or(u32::MAX).min(clamp.unwrap_or(u32::MAX))
+        Pace { bound: self.bound.unwrap_or(u32::MAX), clamp: clamp.unwrap_or(u32::MAX), used_at: self.used_at }
     }
 
     /// A failover was granted onto an account with `slots` held.
@@ -96,6 +98,29 @@ impl Ramp {
         if rule.after_hold > 0 {
             self.bound = Some(rule.after_hold);
         }
+    }
+
+    fn is_cold(&self, rule: RampRule, sent: u32, now: Timestamp) -> bool {
+        self.pace().is_cold(rule, sent, now)
+    }
+}
+
+/// An allowance at one moment: all that a plan reads of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    bound: u32,
+    clamp: u32,
+    used_at: Option<Timestamp>,
+}
+
+impl Pace {
+    /// How many slots may be held at once. `sent` = requests in flight that were sent.
+    pub(super) fn limit(&self, rule: RampRule, sent: u32, now: Timestamp) -> u32 {
+        if broken(Rule::RampStartsLow) {
+            return u32::MAX;
+        }
+        let bound = if self.is_cold(rule, sent, now) { rule.initial } else { self.bound };
+        bound.min(self.clamp)
     }
 
     fn is_cold(&self, rule: RampRule, sent: u32, now: Timestamp) -> bool {

@@ -23,9 +23,9 @@ pub(super) fn exhausted(field: &Field<'_>, barrier: Barrier) -> Exhausted {
     let looks = field.pool.spec.accounts.iter().filter_map(|id| field.look(*id));
     let reasons: Vec<Reason> = looks
         .map(|look| Reason {
-            account: look.account,
+            account: look.glance.account,
             entry: look.view.spec.entry.clone(),
-            why: why(look.digest.condition, field.has_tried(look.account), barrier),
+            why: why(look.digest.condition, field.has_tried(look.glance.account), barrier),
         })
         .collect();
     let remedy = remedy(&reasons, barrier, field.now);

@@ -68,20 +68,20 @@ fn ranked(field: &Field<'_>) -> Vec<Ranked> {
 /// Open ones by key, then breathers, then held ones by key, then the rest as declared.
 fn order(field: &Field<'_>, look: &Look<'_>, declared: usize) -> (u8, Key) {
     match look.digest.condition {
-        Condition::Open(band) if !field.has_tried(look.account) => (0, field.key(look, band, declared)),
-        Condition::Breather(_) => (1, field.key(look, Band::Usable, declared)),
-        Condition::Held(_) => (2, field.key(look, Band::Holding, declared)),
-        Condition::Open(band) => (3, field.key(look, band, declared)),
-        Condition::Removed(_) => (4, field.key(look, Band::Holding, declared)),
+        Condition::Open(band) if !field.has_tried(look.glance.account) => (0, field.key(&look.glance, band, declared)),
+        Condition::Breather(_) => (1, field.key(&look.glance, Band::Usable, declared)),
+        Condition::Held(_) => (2, field.key(&look.glance, Band::Holding, declared)),
+        Condition::Open(band) => (3, field.key(&look.glance, band, declared)),
+        Condition::Removed(_) => (4, field.key(&look.glance, Band::Holding, declared)),
     }
 }
 
 fn ranking(field: &Field<'_>, look: &Look<'_>, choice: Choice) -> Ranked {
     Ranked {
-        account: look.account,
+        account: look.glance.account,
         entry: look.view.spec.entry.clone(),
         place: place(field, look, choice),
-        in_flight: look.tally.in_flight,
+        in_flight: look.glance.tally.in_flight,
         headroom: look.digest.judgement.headroom,
         weekly_reset: look.digest.judgement.weekly_reset,
     }
@@ -89,15 +89,15 @@ fn ranking(field: &Field<'_>, look: &Look<'_>, choice: Choice) -> Ranked {
 
 fn place(field: &Field<'_>, look: &Look<'_>, choice: Choice) -> Place {
     match choice {
-        Choice::Grant(pick) if pick.account == look.account => return Place::Chosen(pick.band),
-        Choice::Wait(wait) if wait.account == look.account => return Place::Waits(wait.at),
+        Choice::Grant(pick) if pick.account == look.glance.account => return Place::Chosen(pick.band),
+        Choice::Wait(wait) if wait.account == look.glance.account => return Place::Waits(wait.at),
         Choice::Grant(_) | Choice::Wait(_) | Choice::Queue(_) | Choice::Full | Choice::Empty => {}
     }
     match look.digest.condition {
         Condition::Removed(removal) => Place::Out(removal.why()),
         Condition::Breather(at) => Place::Out(Why::Breather(at)),
-        Condition::Open(_) | Condition::Held(_) if field.has_tried(look.account) => Place::Out(Why::Tried),
-        Condition::Open(band) if field.admits(look) => Place::Ready(band),
+        Condition::Open(_) | Condition::Held(_) if field.has_tried(look.glance.account) => Place::Out(Why::Tried),
+        Condition::Open(band) if field.admits(&look.glance) => Place::Ready(band),
         Condition::Open(band) => Place::Full(band),
         Condition::Held(hold) => Place::Probe {
             due: look.view.probe_due_at(field.demand.scope, field.now),

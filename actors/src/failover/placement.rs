@@ -13,8 +13,6 @@ use crate::id::{AccountId, ConversationKey};
 pub(super) struct Site {
     pub(super) account: AccountId,
     pub(super) weight: u64,
-    /// Requests in flight and conversations bound of late.
-    pub(super) load: u32,
 }
 
 /// The two highest weights of the best group seen so far.
@@ -42,10 +40,11 @@ impl Placement {
         }
     }
 
-    pub(super) fn chosen(&self) -> Option<AccountId> {
-        let first = self.first?;
-        let second = self.second.unwrap_or(first);
-        Some(if second.load < first.load { second.account } else { first.account })
+    /// The one of the two with less load.
+    pub(super) fn chosen(&self, load: impl Fn(AccountId) -> u32) -> Option<AccountId> {
+        let first = self.first?.account;
+        let second = self.second.map_or(first, |site| site.account);
+        Some(if load(second) < load(first) { second } else { first })
     }
 }
 

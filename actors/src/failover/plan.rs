@@ -13,8 +13,9 @@ use super::book::Tally;
 use super::conversations::Home;
 use super::demand::{Alternatives, Demand, Gate, NotBefore, Once, Step};
 use super::fault::{Rule, broken};
-use super::rank::{Band, Key, Ordering, Seat, group};
-use super::view::{Condition, Digest, View};
+use super::rank::{Band, Key, Ordering, Seat};
+use super::view::{Brief, Condition, Digest, Stance, View};
+use super::views::Views;
 use crate::clock::{Deadline, Timestamp};
 use crate::id::{AccountId, ConversationKey};
 use crate::outcome::{CallKind, Outcome};
@@ -48,7 +49,7 @@ impl Pool {
 pub(super) struct Field<'a> {
     pub(super) demand: &'a Demand,
     pub(super) pool: &'a Pool,
-    pub(super) views: &'a [Option<View>],
+    pub(super) views: &'a Views,
     pub(super) tallies: &'a [Tally],
     pub(super) settings: &'a PoolSettings,
     pub(super) ramp: RampRule,
@@ -80,11 +81,18 @@ pub(super) struct Pick {
     pub(super) band: Band,
 }
 
-/// One account, looked at for one demand.
-pub(super) struct Look<'a> {
+/// One account, glanced at for one demand: what every plan reads.
+pub(super) struct Glance {
     pub(super) account: AccountId,
-    pub(super) view: &'a View,
     pub(super) tally: Tally,
+    pub(super) brief: Brief,
+    pub(super) stance: Stance,
+}
+
+/// One account, looked at in detail.
+pub(super) struct Look<'a> {
+    pub(super) glance: Glance,
+    pub(super) view: &'a View,
     pub(super) digest: Digest,
 }
 
@@ -108,16 +116,29 @@ impl<'a> Field<'a> {
     /// Whether another account than this one could be granted.
     pub(super) fn alternatives(&self, but: AccountId) -> Alternatives {
         let others = self.pool.spec.accounts.iter().filter(|id| **id != but && !self.is_passed_over(**id));
-        let mut open = others.filter_map(|id| self.look(*id)).filter(|l| self.is_open(l) && self.admits(l));
+        let mut open = others.filter_map(|id| self.glance(*id)).filter(|l| self.is_open(l) && self.admits(l));
         if open.next().is_some() { Alternatives::Some } else { Alternatives::None }
     }
 
     /// An account of this upstream as it stands to the demand.
+    pub(super) fn glance(&self, account: AccountId) -> Option<Glance> {
+        let brief = self.views.brief(account, self.demand.scope, self.settings, self.now)?;
+        let tally = self.tallies.get(account.0 as usize).copied().unwrap_or_default();
+        Some(Glance { account, tally, brief, stance: brief.stance(self.demand.via) })
+    }
+
+    /// The same with all details.
     pub(super) fn look(&self, account: AccountId) -> Option<Look<'a>> {
         let view = self.view(account)?;
         let digest = view.digest(self.settings, self.demand.scope, self.demand.via, self.now);
-        let tally = self.tallies.get(account.0 as usize).copied().unwrap_or_default();
-        Some(Look { account, view, tally, digest })
+        Some(Look { glance: self.glance(account)?, view, digest })
+    }
+
+    /// Requests in flight and conversations bound of late.
+    fn load(&self, account: AccountId) -> u32 {
+        let in_flight = self.tallies.get(account.0 as usize).map_or(0, |tally| tally.in_flight);
+        let bound = self.view(account).map_or(0, |view| view.recently_bound(self.now));
+        in_flight.saturating_add(bound)
     }
 
     pub(super) fn has_tried(&self, account: AccountId) -> bool {
@@ -125,11 +146,10 @@ impl<'a> Field<'a> {
     }
 
     /// The place of a candidate among the others.
-    pub(super) fn key(&self, look: &Look<'_>, band: Band, declared: usize) -> Key {
+    pub(super) fn key(&self, look: &Glance, band: Band, declared: usize) -> Key {
         let order = Ordering {
             strategy: self.pool.spec.strategy,
-            spec: &look.view.spec,
-            judgement: &look.digest.judgement,
+            merits: &look.brief.merits,
             in_flight: look.tally.in_flight,
             declared,
         };
@@ -137,30 +157,25 @@ impl<'a> Field<'a> {
     }
 
     /// Whether the allowances leave room for one more.
-    pub(super) fn admits(&self, look: &Look<'_>) -> bool {
-        look.view.queue.is_empty() && self.has_room(look)
+    pub(super) fn admits(&self, look: &Glance) -> bool {
+        look.brief.is_unwaited() && self.has_room(look)
     }
 
     /// The same, for one that waits in the account's own queue.
-    pub(super) fn has_room(&self, look: &Look<'_>) -> bool {
-        if self.demand.call == CallKind::Side {
-            return true;
-        }
-        let sent = look.tally.in_flight - look.tally.unsent;
-        look.tally.slots < look.view.ramp.limit(self.ramp, sent, self.now)
-            && look.view.has_room(&look.digest, look.tally)
+    pub(super) fn has_room(&self, look: &Glance) -> bool {
+        self.demand.call == CallKind::Side || look.brief.has_room(look.tally, self.ramp, self.now)
     }
 
     fn view(&self, account: AccountId) -> Option<&'a View> {
-        self.views.get(account.0 as usize).and_then(Option::as_ref)
+        self.views.get(account)
     }
 
-    fn seat(&self, look: &Look<'_>, band: Band) -> Seat {
+    fn seat(&self, look: &Glance, band: Band) -> Seat {
         if self.demand.renewing.contains(&look.account) && band != Band::Holding {
             Seat::Renewing
         } else if band != Band::Usable && self.home.is_some_and(|h| h.account() == look.account) {
             Seat::Home
-        } else if look.digest.late {
+        } else if look.brief.late {
             Seat::Late
         } else {
             Seat::Common
@@ -171,22 +186,22 @@ impl<'a> Field<'a> {
         self.has_tried(account) || self.demand.renewing.contains(&account)
     }
 
-    fn is_open(&self, look: &Look<'_>) -> bool {
-        matches!(look.digest.condition, Condition::Open(_))
+    fn is_open(&self, look: &Glance) -> bool {
+        matches!(look.stance, Stance::Open(_))
     }
 
-    fn pick(&self, look: &Look<'_>, band: Band) -> Pick {
-        let gate = if look.digest.on_trial { Gate::Trial } else { Gate::Open };
+    fn pick(&self, look: &Glance, band: Band) -> Pick {
+        let gate = if look.brief.on_trial { Gate::Trial } else { Gate::Open };
         Pick { account: look.account, gate, band }
     }
 
     /// The same account once more, unless it is held by now.
     fn again(&self, account: AccountId) -> Option<Pick> {
-        let look = self.look(account).filter(|l| self.pool.has(l.account))?;
-        match look.digest.condition {
-            Condition::Open(band) if self.admits(&look) => Some(self.pick(&look, band)),
-            Condition::Breather(_) if self.admits(&look) => Some(self.pick(&look, Band::Usable)),
-            Condition::Open(_) | Condition::Breather(_) | Condition::Held(_) | Condition::Removed(_) => None,
+        let look = self.glance(account).filter(|l| self.pool.has(l.account))?;
+        match look.stance {
+            Stance::Open(band) if self.admits(&look) => Some(self.pick(&look, band)),
+            Stance::Breather if self.admits(&look) => Some(self.pick(&look, Band::Usable)),
+            Stance::Open(_) | Stance::Breather | Stance::Held | Stance::Removed => None,
         }
     }
 
@@ -196,16 +211,16 @@ impl<'a> Field<'a> {
         if self.is_passed_over(home) || !self.pool.has(home) || broken(Rule::BoundComesFirst) {
             return None;
         }
-        let look = self.look(home)?;
-        let usable = look.digest.condition == Condition::Open(Band::Usable);
+        let look = self.glance(home)?;
+        let usable = look.stance == Stance::Open(Band::Usable);
         (usable && self.admits(&look) && !self.better_group_is_open(&look)).then(|| self.pick(&look, Band::Usable))
     }
 
-    fn better_group_is_open(&self, home: &Look<'_>) -> bool {
-        let own = group(self.pool.spec.strategy, &home.view.spec);
+    fn better_group_is_open(&self, home: &Glance) -> bool {
+        let own = home.brief.merits.group(self.pool.spec.strategy);
         let better = self.pool.by_group.iter().take_while(|(group, _)| *group < own);
-        let mut looks = better.filter(|(_, id)| !self.is_passed_over(*id)).filter_map(|(_, id)| self.look(*id));
-        looks.any(|l| l.digest.condition == Condition::Open(Band::Usable) && !l.digest.late && self.admits(&l))
+        let mut looks = better.filter(|(_, id)| !self.is_passed_over(*id)).filter_map(|(_, id)| self.glance(*id));
+        looks.any(|l| l.stance == Stance::Open(Band::Usable) && !l.brief.late && self.admits(&l))
     }
 
     /// The end of the breather that the conversation's account takes, if this request is to wait it out.
@@ -232,20 +247,20 @@ impl<'a> Field<'a> {
             if self.has_tried(*account) {
                 continue;
             }
-            if let Some(look) = self.look(*account) {
+            if let Some(look) = self.glance(*account) {
                 pass.see(self, &look, declared);
             }
         }
         pass
     }
 
-    fn may_probe(&self, look: &Look<'_>) -> bool {
+    fn may_probe(&self, look: &Glance) -> bool {
         let unspent = self.demand.spent.probe == Once::Unused || broken(Rule::OneProbePerRequest);
         let free = look.tally.probes == 0 || broken(Rule::OneProbeInFlight);
         unspent
             && free
             && self.demand.call == CallKind::Inference
-            && look.view.probe_is_due(self.demand.scope, self.now)
+            && self.view(look.account).is_some_and(|view| view.probe_is_due(self.demand.scope, self.now))
     }
 
     /// Whether the strategy's first choice is still to be made: a request that comes back goes by the common order.

@@ -46,11 +46,37 @@ pub(super) enum Seat {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key(u128);
 
+/// What an account brings into the order, whatever the strategy.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Merits {
+    priority: u32,
+    cost: u32,
+    /// What breaks ties, smaller first.
+    tie: u64,
+    /// How much of its quota is used, smaller first.
+    used: u64,
+}
+
+impl Merits {
+    pub(super) fn of(spec: &AccountSpec, judgement: &Judgement) -> Self {
+        let used = descending(judgement.remaining);
+        Self { priority: spec.priority, cost: cost(spec), tie: judgement.tie, used }
+    }
+
+    /// The group of a strategy's first choice that it belongs to: the least group that is usable is chosen from.
+    pub(super) fn group(&self, strategy: Strategy) -> u32 {
+        match strategy {
+            Strategy::RoundRobin => 0,
+            Strategy::Priority | Strategy::Failover => self.priority,
+            Strategy::LeastCost => self.cost,
+        }
+    }
+}
+
 /// What decides between two candidates of one band.
 pub(super) struct Ordering<'a> {
     pub(super) strategy: Strategy,
-    pub(super) spec: &'a AccountSpec,
-    pub(super) judgement: &'a Judgement,
+    pub(super) merits: &'a Merits,
     pub(super) in_flight: u32,
     pub(super) declared: usize,
 }
@@ -81,19 +107,10 @@ fn rank(band: Band, seat: Seat) -> u128 {
 impl Ordering<'_> {
     fn fields(&self) -> (u32, u64, u32) {
         match self.strategy {
-            Strategy::RoundRobin | Strategy::Priority => (self.spec.priority, self.judgement.tie, self.in_flight),
-            Strategy::LeastCost => (cost(self.spec), descending(self.judgement.remaining), self.in_flight),
-            Strategy::Failover => (self.spec.priority, 0, 0),
+            Strategy::RoundRobin | Strategy::Priority => (self.merits.priority, self.merits.tie, self.in_flight),
+            Strategy::LeastCost => (self.merits.cost, self.merits.used, self.in_flight),
+            Strategy::Failover => (self.merits.priority, 0, 0),
         }
-    }
-}
-
-/// The group of a strategy's first choice that an account belongs to: the least group that is usable is chosen from.
-pub(super) fn group(strategy: Strategy, spec: &AccountSpec) -> u32 {
-    match strategy {
-        Strategy::RoundRobin => 0,
-        Strategy::Priority | Strategy::Failover => spec.priority,
-        Strategy::LeastCost => cost(spec),
     }
 }
 

@@ -57,7 +57,7 @@ impl Admission {
             homes.dedup();
             homes.into_iter().for_each(|account| *bound.entry(account).or_default() += 1);
         }
-        let listed = self.views.iter().flatten().filter(|view| view.listed == super::view::Listed::Yes);
+        let listed = self.views.each().filter(|view| view.listed == super::view::Listed::Yes);
         let accounts = listed.map(|view| self.account_snapshot(view, &bound, now)).collect();
         Snapshot { accounts, conversations: self.conversations.iter().count() }
     }

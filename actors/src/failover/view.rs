@@ -1,5 +1,6 @@
 //! One account as admission sees it: its settings, its last standing, and what admission itself keeps of it.
 
+mod brief;
 mod condition;
 
 use std::cell::Cell;
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use xxhash_rust::xxh3::xxh3_64;
 
+pub(super) use self::brief::{Brief, Stance};
 pub(super) use self::condition::{Condition, Digest, Removal};
 use super::allowance::{Ramp, RampRule};
 use super::probe::ProbeSchedule;

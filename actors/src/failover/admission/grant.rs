@@ -9,7 +9,7 @@ use crate::failover::book::{Drew, Footing, Good, LeaseRecord, Slot};
 use crate::failover::conversations::Home;
 use crate::failover::demand::{Demand, Gate, Grant, Phase, Step};
 use crate::failover::plan::{Field, Pick};
-use crate::failover::rank::{Band, group};
+use crate::failover::rank::Band;
 use crate::failover::view::Condition;
 use crate::id::{AccountId, ConversationKey, EntryId, LeaseId};
 use crate::outcome::CallKind;
@@ -195,7 +195,7 @@ fn hard_reason(field: &Field<'_>, account: AccountId) -> Option<MoveReason> {
 
 /// Whether the account granted is of a better group than a home that could still be used.
 fn is_better(field: &Field<'_>, home: AccountId, pick: Pick) -> bool {
-    let rank = |id| field.look(id).map(|look| group(field.pool.spec.strategy, &look.view.spec));
+    let rank = |id| field.glance(id).map(|look| look.brief.merits.group(field.pool.spec.strategy));
     let better = rank(pick.account).zip(rank(home)).is_some_and(|(new, old)| new < old);
     better && !field.has_tried(home) && pick.band == Band::Usable
 }

@@ -21,7 +21,7 @@ enum Turn {
 impl Admission {
     /// An asker has gone: it waits no more.
     pub fn cancel(&mut self, ticket: Ticket) {
-        self.views.iter_mut().flatten().for_each(|view| view.queue.cancel(ticket));
+        self.views.each_mut().for_each(|view| view.queue.cancel(ticket));
         self.note_empty_queues();
     }
 
@@ -109,7 +109,7 @@ impl Admission {
         let Condition::Open(band) = look.digest.condition else { return Some(Turn::PlanAnew) };
         let gate = if look.digest.on_trial { Gate::Trial } else { Gate::Open };
         let own = Pick { account, gate, band };
-        let has_room = field.has_room(&look);
+        let has_room = field.has_room(&look.glance);
         if let Choice::Grant(pick) = field.choose()
             && (pick.band <= band || !has_room)
         {
@@ -130,9 +130,7 @@ impl Admission {
 
     fn note_empty_queues(&mut self) {
         let views = &self.views;
-        let waits = |id: &AccountId| {
-            views.get(id.0 as usize).and_then(Option::as_ref).is_some_and(|view| !view.queue.is_empty())
-        };
+        let waits = |id: &AccountId| views.get(*id).is_some_and(|view| !view.queue.is_empty());
         self.waiting.retain(waits);
     }
 

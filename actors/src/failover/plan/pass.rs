@@ -1,11 +1,11 @@
 //! One pass over the candidates, and what it comes to.
 
-use super::{Choice, Field, Look, Pick};
+use super::{Choice, Field, Glance, Pick};
 use crate::failover::demand::Gate;
 use crate::failover::fault::{Rule, broken};
 use crate::failover::placement::{Placement, Site, weight};
-use crate::failover::rank::{Band, Key, group};
-use crate::failover::view::Condition;
+use crate::failover::rank::{Band, Key};
+use crate::failover::view::Stance;
 use crate::id::{AccountId, ConversationKey};
 use crate::roster::Strategy;
 
@@ -25,20 +25,20 @@ pub(super) struct Pass {
 }
 
 impl Pass {
-    pub(super) fn see(&mut self, field: &Field<'_>, look: &Look<'_>, declared: usize) {
-        match look.digest.condition {
-            Condition::Removed(_) => {}
-            Condition::Breather(_) if broken(Rule::BreatherSendsOthersAway) => {
+    pub(super) fn see(&mut self, field: &Field<'_>, look: &Glance, declared: usize) {
+        match look.stance {
+            Stance::Removed => {}
+            Stance::Breather if broken(Rule::BreatherSendsOthersAway) => {
                 self.see_open(field, look, Band::Usable, declared);
             }
-            Condition::Breather(_) => self.breather = true,
-            Condition::Held(_) => self.see_held(field, look, declared),
-            Condition::Open(band) if band != Band::Usable && broken(Rule::NearServes) => {}
-            Condition::Open(band) => self.see_open(field, look, band, declared),
+            Stance::Breather => self.breather = true,
+            Stance::Held => self.see_held(field, look, declared),
+            Stance::Open(band) if band != Band::Usable && broken(Rule::NearServes) => {}
+            Stance::Open(band) => self.see_open(field, look, band, declared),
         }
     }
 
-    fn see_held(&mut self, field: &Field<'_>, look: &Look<'_>, declared: usize) {
+    fn see_held(&mut self, field: &Field<'_>, look: &Glance, declared: usize) {
         if !field.may_probe(look) {
             return;
         }
@@ -48,14 +48,14 @@ impl Pass {
         }
     }
 
-    fn see_open(&mut self, field: &Field<'_>, look: &Look<'_>, band: Band, declared: usize) {
+    fn see_open(&mut self, field: &Field<'_>, look: &Glance, band: Band, declared: usize) {
         let key = field.key(look, band, declared);
         if band == Band::Usable {
             self.usable += 1;
             self.usable_in_flight = self.usable_in_flight.saturating_add(look.tally.in_flight);
         }
         if !field.admits(look) {
-            self.see_full(look, key);
+            self.see_full(field, look, key);
             return;
         }
         if self.best.is_none_or(|(best, _)| key < best) {
@@ -66,24 +66,25 @@ impl Pass {
         }
     }
 
-    fn see_full(&mut self, look: &Look<'_>, key: Key) {
+    fn see_full(&mut self, field: &Field<'_>, look: &Glance, key: Key) {
         self.full = true;
-        if look.view.queue.has_room() && self.last_full.is_none_or(|(last, _)| key > last) {
+        let has_place = field.view(look.account).is_some_and(|view| view.queue.has_room());
+        if has_place && self.last_full.is_none_or(|(last, _)| key > last) {
             self.last_full = Some((key, look.account));
         }
     }
 
-    fn see_first_choice(&mut self, field: &Field<'_>, look: &Look<'_>, declared: usize) {
+    fn see_first_choice(&mut self, field: &Field<'_>, look: &Glance, declared: usize) {
         if field.parent == Some(look.account) {
             self.parent = Some(field.pick(look, Band::Usable));
         }
-        if look.digest.late {
+        if look.brief.late {
             return;
         }
         match field.conversation {
             Some(conversation) => self.see_site(field, look, conversation),
             None => {
-                let stamp = look.view.grants.newest();
+                let stamp = look.brief.granted;
                 if self.oldest.is_none_or(|(oldest, at, _)| (stamp, declared) < (oldest, at)) {
                     self.oldest = Some((stamp, declared, look.account));
                 }
@@ -91,14 +92,13 @@ impl Pass {
         }
     }
 
-    fn see_site(&mut self, field: &Field<'_>, look: &Look<'_>, conversation: ConversationKey) {
-        let group = group(field.pool.spec.strategy, &look.view.spec);
+    fn see_site(&mut self, field: &Field<'_>, look: &Glance, conversation: ConversationKey) {
+        let group = look.brief.merits.group(field.pool.spec.strategy);
         if !self.placement.wants(group) {
             return;
         }
-        let weight = weight(conversation, look.view.seed, field.pool.spec.accounts.len());
-        let load = look.tally.in_flight.saturating_add(look.view.recently_bound(field.now));
-        self.placement.offer(group, Site { account: look.account, weight, load });
+        let weight = weight(conversation, look.brief.seed, field.pool.spec.accounts.len());
+        self.placement.offer(group, Site { account: look.account, weight });
     }
 
     pub(super) fn conclude(self, field: &Field<'_>) -> Choice {
@@ -124,7 +124,7 @@ impl Pass {
         let open = |account| Pick { account, gate: Gate::Open, band: Band::Usable };
         match (field.pool.spec.strategy, field.conversation) {
             (Strategy::Failover, _) => None,
-            (_, Some(_)) => self.placement.chosen().map(open),
+            (_, Some(_)) => self.placement.chosen(|account| field.load(account)).map(open),
             (Strategy::RoundRobin, None) => self.oldest.map(|(_, _, account)| open(account)),
             (Strategy::Priority | Strategy::LeastCost, None) => None,
         }

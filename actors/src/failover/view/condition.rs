@@ -8,7 +8,6 @@ use std::time::Duration;
 use super::{Listed, View};
 use crate::clock::{Boot, Deadline, Timestamp, Wall};
 use crate::event::MoveReason;
-use crate::failover::book::Tally;
 use crate::failover::demand::{Via, Why};
 use crate::failover::fault::{Rule, broken};
 use crate::failover::judgement::{Cap, Judgement, Pressure, judge};
@@ -32,9 +31,21 @@ pub(in crate::failover) struct Digest {
     /// Whether it goes last in its band.
     pub(in crate::failover) late: bool,
     pub(in crate::failover) on_trial: bool,
+    pub(super) validity: Validity,
+}
+
+/// How long what was found of an account can be relied upon: within one second, and until a deadline passes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Validity {
     second: i64,
     from: Boot,
     until: Boot,
+}
+
+impl Validity {
+    pub(super) fn covers(&self, now: Timestamp) -> bool {
+        self.second == now.wall.as_secs() && self.from <= now.boot && now.boot < self.until
+    }
 }
 
 /// How an account stands to one kind of request.
@@ -95,7 +106,7 @@ impl View {
         now: Timestamp,
     ) -> Digest {
         let cell = &self.digests[scope as usize];
-        let kept = cell.get().filter(|d| d.is_current(now));
+        let kept = cell.get().filter(|digest| digest.validity.covers(now));
         let mut digest = kept.unwrap_or_else(|| self.make_digest(pool, scope, now));
         if kept.is_none() {
             cell.set(Some(digest));
@@ -119,9 +130,7 @@ impl View {
             condition: self.condition(&judgement, scope, now),
             late: on_trial || self.standing.as_ref().is_some_and(|s| s.unverified),
             on_trial,
-            second,
-            from: now.boot,
-            until: now.boot.plus(self.next_change(now)),
+            validity: Validity { second, from: now.boot, until: now.boot.plus(self.next_change(now)) },
         }
     }
 
@@ -153,14 +162,6 @@ impl View {
             Pressure::Near => Band::Near,
             Pressure::Over => Band::Over,
         })
-    }
-
-    /// Whether what it has in flight leaves room for one more under every bound but the ramp's.
-    pub(in crate::failover) fn has_room(&self, digest: &Digest, tally: Tally) -> bool {
-        let trial = !digest.on_trial || tally.slots == 0 || broken(Rule::OneTrialInFlight);
-        let guard = digest.judgement.cap != Cap::Guarded || tally.in_flight == 0 || broken(Rule::CapGuardIsOne);
-        let local = self.spec.max_concurrent.is_none_or(|most| tally.in_flight < most);
-        trial && guard && (local || broken(Rule::ConcurrencyIsBounded))
     }
 
     /// The hold that ends last among those on requests of this scope.
@@ -232,10 +233,6 @@ impl View {
 }
 
 impl Digest {
-    fn is_current(&self, now: Timestamp) -> bool {
-        self.second == now.wall.as_secs() && self.from <= now.boot && now.boot < self.until
-    }
-
     /// Why a conversation that is bound here must move; `None` = what keeps it away will pass.
     pub(in crate::failover) fn hard_reason(&self, now: Timestamp) -> Option<MoveReason> {
         match self.condition {
