@@ -223,13 +223,21 @@ impl Relay {
                 Some(Ok(frame)) => {
                     let Ok(packet) = frame.into_data() else { continue };
                     self.take_in(packet);
-                    if self.ready.is_empty() {
+                    if self.is_whole() {
+                        self.complete();
+                    } else if self.ready.is_empty() {
                         continue;
                     }
                 }
             }
             return Poll::Ready(());
         }
+    }
+
+    /// Whether all of a body of known length is here. Nobody asks for more once that many bytes were sent, so its end
+    /// would never be seen.
+    fn is_whole(&self) -> bool {
+        self.rest.as_ref().is_some_and(|rest| rest.is_end_stream() || rest.size_hint().exact() == Some(0))
     }
 
     /// One timer a stream, set anew only when it rings.

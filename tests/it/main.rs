@@ -6,13 +6,16 @@
 
 mod access;
 mod binary;
+mod claude_command;
 mod cli;
+mod demo;
 mod drain;
 mod headers_e2e;
 mod hold;
 mod limits;
 mod paths;
 mod reload;
+mod request_end;
 mod side_calls;
 mod smoke;
 mod support;
