@@ -73,7 +73,6 @@ fn the_documented_example_has_no_error_and_says_what_is_missing() {
     warning: /c.toml:263: not built yet: sealing of stored secrets ([secrets] seal, key_file)
     warning: /c.toml:268: not built yet: [store], since state is kept in memory
     warning: /c.toml:272: not built yet: [dispatch]
-    warning: /c.toml:277: not built yet: [runtimes]
     warning: /c.toml:280: not built yet: [notify]
     warning: /c.toml:284: not built yet: [channels]
     warning: /c.toml:146: account anthropic/primary is not logged in (unreadable): /home/me/.claude/.credentials.json is not there; log in with the program it belongs to, or correct the path
