@@ -204,9 +204,7 @@ async fn c34_a_dead_grant_is_shown_to_the_token_endpoint_once() {
             "scopes": ["user:inference"], "subscriptionType": "max",
         }});
         std::fs::write(world.home.path().join("a.json"), document.to_string()).unwrap();
-        while world.account("a").await.needs_login {
-            tokio::task::yield_now().await;
-        }
+        world.until("a", |a| !a.needs_login).await;
         world.advance(4000);
         world.turn("", false).await.served_by("a");
     }
@@ -317,9 +315,7 @@ async fn c62_a_client_that_leaves_ends_the_upstreams_answer_too() {
     assert_eq!(world.account("a").await.in_flight, 1);
     drop(answer);
     world.sim.until(|log| log.iter().any(|record| record.ending == Ending::ClientClosed)).await;
-    while world.account("a").await.in_flight > 0 {
-        tokio::task::yield_now().await;
-    }
+    world.until("a", |a| a.in_flight == 0).await;
     world.sim.set_pace(0);
     world.turn("s", true).await.served_by("a");
     world.is_well("a").await;
@@ -335,9 +331,7 @@ async fn c62_a_client_that_leaves_before_the_head_ends_the_attempt() {
     eventually(|| (world.hits("a") == 1).then_some(())).await;
     asked.abort();
     world.sim.until(|log| log.iter().any(|record| record.ending == Ending::ClientClosed)).await;
-    while world.account("a").await.in_flight > 0 {
-        tokio::task::yield_now().await;
-    }
+    world.until("a", |a| a.in_flight == 0).await;
     world.turn("s", true).await.served_by("a");
     assert_eq!(world.messages().len(), 2);
     world.is_well("a").await;
