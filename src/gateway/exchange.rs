@@ -11,7 +11,9 @@ use bytes::Bytes;
 use duduclaw_actors::clock::{Deadline, Timestamp, sleep_until};
 use duduclaw_actors::event::{EventKind, FailoverReason, Severity};
 use duduclaw_actors::failover::Leased;
-use duduclaw_actors::failover::demand::{BindsThinking, Demand, Exhausted, NotBefore, Once, Remedy, Spent, Step, Via, Why};
+use duduclaw_actors::failover::demand::{
+    BindsThinking, Demand, Exhausted, NotBefore, Once, Remedy, Spent, Step, Via, Why,
+};
 use duduclaw_actors::id::{AccountId, EntryId, ModelScope};
 use duduclaw_actors::outcome::{CallKind, Evidence, Usage};
 use http::uri::PathAndQuery;
