@@ -194,7 +194,8 @@ pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) ->
         lock.announce(&addresses);
     }
     gateway.vault.watch();
-    let reloader = Arc::new(reload::Reloader::new(configuration, Arc::clone(&gateway), environment));
+    let reloader =
+        Arc::new(reload::Reloader::new(configuration, loaded.report.source.clone(), Arc::clone(&gateway), environment));
     watch::watch(Arc::clone(&reloader), background.clone());
     let shown = addresses.iter().map(ToString::to_string).collect();
     gateway.tell(EventKind::Started { addresses: shown }, Severity::Info, None, Evidence::default());

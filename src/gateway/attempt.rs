@@ -32,6 +32,8 @@ use crate::upstream::tee::DOCUMENT_MAX;
 /// What is left of a client's own time-out for an answer without a stream.
 const HEAD_MARGIN: Duration = Duration::from_secs(10);
 
+/// How long after the head an answer may be held back to be judged, unless pings are due sooner.
+const JUDGED_WITHIN: Duration = Duration::from_secs(30);
 /// When to look again for a token whose renewal takes long.
 const RENEWING: Duration = Duration::from_secs(1);
 
@@ -91,6 +93,7 @@ impl Exchange {
             Access::Elsewhere => return Ok(self.go_elsewhere(grant, demand)),
             Access::Missing(why) => return Ok(self.leave_out(&grant, why, demand)),
         };
+        self.count_hop(demand);
         let mut spending = Spending::new(self, grant, guard, held);
         let mut sent = self.send(leg, &mut spending).await?;
         if self.is_refused(leg, &spending, &sent) {
@@ -104,6 +107,14 @@ impl Exchange {
             }
         }
         Ok(self.judge(leg, spending, sent, demand).await)
+    }
+
+    /// An attempt elsewhere after a 429 that stated nothing is such a request's one hop.
+    fn count_hop(&mut self, demand: &Demand) {
+        let unstated = |last: &LastAnswer| last.answered.outcome == (Outcome::Throttled { wait: None });
+        if demand.step == Step::Next && demand.last.as_ref().is_some_and(unstated) {
+            self.spent.unstated_hops = self.spent.unstated_hops.saturating_add(1);
+        }
     }
 
     async fn access(&self, leg: &Leg, grant: &Grant) -> Access {
@@ -170,8 +181,8 @@ impl Exchange {
             Err(_) => Sent::NoHead,
             Ok(Err(error)) => Sent::Nothing(error),
             Ok(Ok(response)) => {
-                let keepalive = self.live.settings.server.sse_keepalive;
-                let patience = keepalive.map(|keepalive| clock::instant() + keepalive);
+                let patience = self.live.settings.server.sse_keepalive.unwrap_or(JUDGED_WITHIN);
+                let patience = clock::instant() + patience;
                 Sent::Answer(Box::new(Beginning::read(response, patience).await))
             }
         };
@@ -273,9 +284,6 @@ impl Exchange {
         }
         if self.is_too_late(&last.answered.outcome) {
             return Attempted::Answer(ApiError::HeadTimeout(self.head_within()).answer(&self.inbound.id));
-        }
-        if last.answered.outcome == (Outcome::Throttled { wait: None }) {
-            self.spent.unstated_hops = self.spent.unstated_hops.saturating_add(1);
         }
         self.failed_over(spending.entry(), why);
         demand.tried.push(spending.account());

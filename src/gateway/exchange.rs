@@ -194,6 +194,7 @@ impl Exchange {
                 Err(error) => break error.answer(&self.inbound.id),
                 Ok(Some(answer)) => {
                     self.gateway.holds.over(self.conversation.key);
+                    self.tell_release();
                     break answer;
                 }
                 Ok(None) if self.wait_for_return(&verdicts).await => {}
@@ -297,6 +298,12 @@ impl Exchange {
     fn tell_wait(&mut self, until: Option<Deadline>) {
         if !std::mem::replace(&mut self.best.wait_told, true) {
             self.emit(EventKind::RequestHeld { until }, Severity::Info);
+        }
+    }
+
+    fn tell_release(&self) {
+        if self.best.wait_told {
+            self.emit(EventKind::RequestReleased, Severity::Info);
         }
     }
 

@@ -84,6 +84,7 @@ pub struct WorldBuilder {
     accounts: Vec<(String, String)>,
     vars: Vec<(String, String)>,
     whole: Option<String>,
+    stored: bool,
     hearts: Vec<Arc<dyn Heartbeat>>,
 }
 
@@ -117,6 +118,7 @@ impl World {
             accounts: Vec::new(),
             vars: Vec::new(),
             whole: None,
+            stored: false,
             hearts: Vec::new(),
         }
     }
@@ -245,6 +247,12 @@ impl WorldBuilder {
         self
     }
 
+    /// Every login is in the store too, by its name.
+    pub fn stored(mut self) -> Self {
+        self.stored = true;
+        self
+    }
+
     /// Someone who listens to the actors' hearts.
     pub fn heart(mut self, heart: Arc<dyn Heartbeat>) -> Self {
         self.hearts.push(heart);
@@ -260,6 +268,11 @@ impl WorldBuilder {
         let mut vars = self.vars.clone();
         for account in &self.sim.accounts {
             write_login(&sim, home.path(), &account.name, &mut vars);
+            if self.stored {
+                let store = home.path().join("accounts/claude");
+                std::fs::create_dir_all(&store).unwrap();
+                write_login(&sim, &store, &account.name, &mut Vec::new());
+            }
         }
         std::fs::write(home.path().join("config.toml"), self.text(&sim, home.path())).unwrap();
         let machine = TestMachine { vars: vars.clone(), home: home.path().to_owned() };
