@@ -189,6 +189,8 @@ async fn a_root_whose_children_are_killed_starts_them_again() {
     let killer = tokio::spawn(async move {
         for _ in 0..4 {
             for child in fleet.root().get_children() {
+                child.get_children().iter().for_each(|account| account.kill());
+                tokio::task::yield_now().await;
                 child.kill();
                 tokio::task::yield_now().await;
             }

@@ -262,9 +262,12 @@ async fn evidence_told_between_a_death_and_the_successors_place_is_not_forgotten
         house.fleet.answered(A, Arc::new(answered(Outcome::Served, house.clock.now())));
         // From its death on, at every moment of its successor's making, someone tells it something.
         let mut last = EvidenceSeq(0);
+        let mut told = 0;
         while house.heart.deaths() <= round {
             last = house.fleet.answered(A, Arc::new(answered(Outcome::Served, house.clock.now())));
             tokio::task::yield_now().await;
+            told += 1;
+            assert!(told < 100_000, "nobody listens");
         }
         until(|| house.fleet.lasting.cells.get(A).unwrap().committed().applied >= last).await;
         house.clock.advance(Duration::from_secs(61));
