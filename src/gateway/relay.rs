@@ -136,7 +136,7 @@ impl Relay {
         for packet in parts.held {
             relay.take_in(packet);
         }
-        if relay.rest.is_none() {
+        if relay.rest.is_none() || relay.is_whole() {
             relay.complete();
         }
         relay
