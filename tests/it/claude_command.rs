@@ -125,7 +125,7 @@ async fn a_gateway_of_its_own_serves_this_run_and_nobody_else() {
         let body =
             json!({"model": "claude-opus-5-5", "max_tokens": 64, "messages": [{"role": "user", "content": "hi"}]});
         let request = world.client.post(format!("{}/v1/messages", given["ANTHROPIC_BASE_URL"])).bearer_auth(token);
-        request.json(&body).send()
+        request.header("anthropic-version", "2023-06-01").json(&body).send()
     };
     assert_eq!(ask(&given["ANTHROPIC_AUTH_TOKEN"]).await.unwrap().status(), 200);
     assert_eq!(world.hits("a"), 1, "by the account of the configuration");
