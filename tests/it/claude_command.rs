@@ -207,6 +207,16 @@ fn a_program_that_is_not_there_is_told_with_where_it_was_named() {
 }
 
 #[test]
+fn without_any_account_it_is_said_what_to_do_and_nothing_is_begun() {
+    let stand_in = StandIn::new("exit 0");
+    let output = stand_in.run(&stand_in.path("home"), &["-p", "hi"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.contains("no account") && said.contains("CLAUDE_CODE_OAUTH_TOKEN"), "{said}");
+    assert!(!stand_in.path("env").exists());
+}
+
+#[test]
 fn without_a_command_the_help_is_shown_and_the_exit_status_says_usage() {
     let output = Command::new(env!("CARGO_BIN_EXE_duduclaw")).output().unwrap();
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()));
