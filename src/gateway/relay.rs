@@ -136,7 +136,7 @@ impl Relay {
         for packet in parts.held {
             relay.take_in(packet);
         }
-        if relay.rest.is_none() || relay.is_whole() {
+        if relay.is_whole() {
             relay.complete();
         }
         relay
@@ -196,6 +196,12 @@ impl Relay {
         }
     }
 
+    /// Whether nothing more comes. Looked at after each packet: whoever sends a body of known length does not ask again
+    /// after its last byte.
+    fn is_whole(&self) -> bool {
+        self.rest.as_ref().is_none_or(|rest| rest.is_end_stream() || rest.size_hint().exact() == Some(0))
+    }
+
     fn complete(&mut self) {
         self.release_fragment();
         self.over(End::Complete);
@@ -232,12 +238,6 @@ impl Relay {
             }
             return Poll::Ready(());
         }
-    }
-
-    /// Whether all of a body of known length is here. Nobody asks for more once that many bytes were sent, so its end
-    /// would never be seen.
-    fn is_whole(&self) -> bool {
-        self.rest.as_ref().is_some_and(|rest| rest.is_end_stream() || rest.size_hint().exact() == Some(0))
     }
 
     /// One timer a stream, set anew only when it rings.
