@@ -136,7 +136,7 @@ impl Relay {
         for packet in parts.held {
             relay.take_in(packet);
         }
-        if relay.rest.is_none() {
+        if relay.rest.as_ref().is_none_or(|rest| rest.is_end_stream()) {
             relay.complete();
         }
         relay
@@ -223,6 +223,10 @@ impl Relay {
                 Some(Ok(frame)) => {
                     let Ok(packet) = frame.into_data() else { continue };
                     self.take_in(packet);
+                    // Who sends by a stated length does not come back for the end.
+                    if self.rest.as_ref().is_some_and(|rest| rest.is_end_stream()) {
+                        self.complete();
+                    }
                     if self.ready.is_empty() {
                         continue;
                     }
