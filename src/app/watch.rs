@@ -35,21 +35,18 @@ async fn run(reloader: &Reloader) {
     })
     .inspect_err(|error| tracing::warn!(%error, "changes of files are not told; they are looked for instead"))
     .ok();
-    let mut known = reloader.sources().await;
-    follow(watcher.as_mut(), known.folders());
     loop {
+        follow(watcher.as_mut(), reloader.seen().await.folders());
+        if reloader.seen().await.has_changed() {
+            reloader.reload().await;
+            continue;
+        }
         tokio::select! {
             told = changes.recv() => if told.is_none() { tokio::time::sleep(LOOK).await },
             () = tokio::time::sleep(LOOK) => {}
         }
         tokio::time::sleep(SETTLE).await;
         while changes.try_recv().is_ok() {}
-        let now = reloader.sources().await;
-        if now != known {
-            reloader.reload().await;
-            known = reloader.sources().await;
-            follow(watcher.as_mut(), known.folders());
-        }
     }
 }
 

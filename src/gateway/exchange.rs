@@ -11,8 +11,10 @@ use bytes::Bytes;
 use duduclaw_actors::clock::{Deadline, Timestamp, sleep_until};
 use duduclaw_actors::event::{EventKind, FailoverReason, Severity};
 use duduclaw_actors::failover::Leased;
-use duduclaw_actors::failover::demand::{BindsThinking, Demand, Exhausted, NotBefore, Once, Remedy, Spent, Step, Via};
-use duduclaw_actors::id::{EntryId, ModelScope};
+use duduclaw_actors::failover::demand::{
+    BindsThinking, Demand, Exhausted, NotBefore, Once, Remedy, Spent, Step, Via, Why,
+};
+use duduclaw_actors::id::{AccountId, EntryId, ModelScope};
 use duduclaw_actors::outcome::{CallKind, Evidence, Usage};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, Method, StatusCode};
@@ -142,6 +144,8 @@ pub struct Exchange {
     pub(super) spent: Spent,
     pub(super) best: Best,
     left: Option<(EntryId, FailoverReason)>,
+    /// Accounts that had no secret to send, and what that means for the request.
+    pub(super) left_out: Vec<(AccountId, Why)>,
     body: Buffered,
     ticket: Option<Ticket>,
 }
@@ -178,6 +182,7 @@ impl Exchange {
             spent: Spent::default(),
             best: Best::default(),
             left: None,
+            left_out: Vec::new(),
             body,
             ticket: Some(ticket),
         }
@@ -191,6 +196,7 @@ impl Exchange {
                 Err(error) => break error.answer(&self.inbound.id),
                 Ok(Some(answer)) => {
                     self.gateway.holds.over(self.conversation.key);
+                    self.tell_release();
                     break answer;
                 }
                 Ok(None) if self.wait_for_return(&verdicts).await => {}
@@ -223,7 +229,6 @@ impl Exchange {
             match leased {
                 Leased::Granted(grant, guard) => {
                     self.tell_failover(&grant.entry);
-                    self.tell_release(&grant.entry);
                     match Box::pin(self.attempt(leg, grant, guard, &mut demand)).await? {
                         Attempted::Answer(answer) => return Ok(Walked::Answered(answer)),
                         Attempted::Leave => return Ok(Walked::Left),
@@ -231,9 +236,14 @@ impl Exchange {
                     }
                 }
                 Leased::NotBefore(wait) => self.take_breath(wait, &mut demand).await,
-                Leased::Exhausted(why) => return Ok(Walked::Exhausted(why)),
+                Leased::Exhausted(why) => return Ok(Walked::Exhausted(self.with_left_out(why))),
             }
         }
+    }
+
+    /// Of an account without a secret admission may know only that it was tried.
+    fn with_left_out(&self, why: Exhausted) -> Exhausted {
+        why.explained(&self.left_out, self.gateway.clock.now())
     }
 
     fn demand(&self, leg: &Leg) -> Demand {
@@ -297,6 +307,12 @@ impl Exchange {
         }
     }
 
+    fn tell_release(&self) {
+        if self.best.wait_told {
+            self.emit(EventKind::RequestReleased, Severity::Info);
+        }
+    }
+
     /// Whether it is worth asking admission again before the deadline: an account's standing changed, or the soonest
     /// return has come.
     async fn returns(&self, deadline: Deadline, soonest: Option<Deadline>) -> bool {
@@ -329,13 +345,6 @@ impl Exchange {
     fn tell_failover(&mut self, to: &EntryId) {
         if let Some((from, why)) = self.left.take().filter(|(from, _)| from != to) {
             self.emit_of(Some(to), EventKind::FailedOver { from, why }, Severity::Info);
-        }
-    }
-
-    /// The wait that was told is over: an account has the request.
-    fn tell_release(&mut self, to: &EntryId) {
-        if std::mem::take(&mut self.best.wait_told) {
-            self.emit_of(Some(to), EventKind::RequestReleased, Severity::Info);
         }
     }
 

@@ -7,6 +7,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -150,6 +151,9 @@ fn bind_unix(path: &Path) -> io::Result<Listener> {
 }
 
 fn is_leftover(path: &Path) -> bool {
+    if !std::fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket()) {
+        return false;
+    }
     let refused = std::os::unix::net::UnixStream::connect(path);
     refused.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }

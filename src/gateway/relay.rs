@@ -136,7 +136,7 @@ impl Relay {
         for packet in parts.held {
             relay.take_in(packet);
         }
-        if relay.rest.as_ref().is_none_or(|rest| rest.is_end_stream()) {
+        if relay.is_whole() {
             relay.complete();
         }
         relay
@@ -196,6 +196,12 @@ impl Relay {
         }
     }
 
+    /// Whether nothing more comes. Looked at after each packet: whoever sends a body of known length does not ask again
+    /// after its last byte.
+    fn is_whole(&self) -> bool {
+        self.rest.as_ref().is_none_or(|rest| rest.is_end_stream() || rest.size_hint().exact() == Some(0))
+    }
+
     fn complete(&mut self) {
         self.release_fragment();
         self.over(End::Complete);
@@ -223,11 +229,9 @@ impl Relay {
                 Some(Ok(frame)) => {
                     let Ok(packet) = frame.into_data() else { continue };
                     self.take_in(packet);
-                    // Who sends by a stated length does not come back for the end.
-                    if self.rest.as_ref().is_some_and(|rest| rest.is_end_stream()) {
+                    if self.is_whole() {
                         self.complete();
-                    }
-                    if self.ready.is_empty() {
+                    } else if self.ready.is_empty() {
                         continue;
                     }
                 }

@@ -34,7 +34,6 @@ use crate::gateway::exchange::{Exchange, Leg};
 use crate::gateway::hold::Holds;
 use crate::gateway::inbound;
 use crate::gateway::path::{self, Route};
-use crate::gateway::relay::End;
 use crate::gateway::ticket::Ticket;
 use crate::metrics::Metrics;
 use crate::upstream::client::Client;
@@ -45,7 +44,7 @@ pub type AnswerBody = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sy
 pub type Answer = Response<AnswerBody>;
 
 /// The header in which clients may show their token, where the configuration names none.
-static DEFAULT_AUTH_HEADER: HeaderName = HeaderName::from_static("x-duduclaw-token");
+pub static DEFAULT_AUTH_HEADER: HeaderName = HeaderName::from_static("x-duduclaw-token");
 
 /// The configuration in force, as one consistent whole.
 #[derive(Debug)]
@@ -197,23 +196,15 @@ impl Gateway {
         let caller = access::authenticate(request.headers(), &live, &self.admin)?;
         kind.check(&request, &caller)?;
         let permits = self.bounds.enter(&caller)?;
-        let mut ticket = Ticket::new(Arc::clone(&self), id.to_owned(), began, permits);
+        let ticket = Ticket::new(Arc::clone(&self), id.to_owned(), began, permits);
         let read = inbound::read(&self, &live, &caller, request, id, kind, began).await;
         let (inbound, body) = match read {
             Ok(inbound) => inbound,
-            Err(error) => {
-                ticket.begin(error.status(), 0);
-                ticket.close(End::Complete, duduclaw_actors::outcome::Usage::default());
-                return Err(error);
-            }
+            Err(error) => return Err(ticket.refuse(error)),
         };
         let mut chain = match Leg::chain(&live, &inbound.asked.base, &caller) {
             Ok(chain) => chain,
-            Err(error) => {
-                ticket.begin(error.status(), 0);
-                ticket.close(End::Complete, duduclaw_actors::outcome::Usage::default());
-                return Err(error);
-            }
+            Err(error) => return Err(ticket.refuse(error)),
         };
         if kind != Kind::Messages {
             chain.truncate(1);

@@ -9,6 +9,7 @@ use duduclaw_actors::outcome::{Evidence, Usage};
 use http::StatusCode;
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::gateway::error::ApiError;
 use crate::gateway::exchange::Inbound;
 use crate::gateway::relay::End;
 use crate::gateway::service::Gateway;
@@ -50,6 +51,14 @@ impl Ticket {
     /// Another bound that the request stays under until it is over.
     pub fn add(&mut self, permit: OwnedSemaphorePermit) {
         self.permits.push(permit);
+    }
+
+    /// The request is refused before it was sent anywhere.
+    pub(super) fn refuse(mut self, error: ApiError) -> ApiError {
+        self.begin(error.status(), 0);
+        let end = if matches!(error, ApiError::BrokenOff) { End::ClientGone } else { End::Complete };
+        self.tell(end, Usage::default());
+        error
     }
 
     /// The answer is over.

@@ -14,6 +14,7 @@ async fn guarded(limits: &str) -> World {
     );
     let accounts = [AccountSpec::oauth("a"), AccountSpec::oauth("b")];
     World::with(accounts)
+        .server("default_provider = \"anthropic\"")
         .tables(&tables)
         .var("TOKENS", &format!("laptop:{TOKEN}"))
         .var("LIMITED", "limited-token")
@@ -139,7 +140,8 @@ async fn a_client_limited_to_models_uses_no_other_not_even_by_a_tool() {
 
 #[tokio::test]
 async fn a_client_limited_to_other_providers_is_not_served() {
-    let world = guarded("providers = [\"elsewhere\"]\n").await;
+    let elsewhere = "[providers.elsewhere]\nkind = \"anthropic\"\nbase_url = \"http://127.0.0.1:9\"\nauth = \"none\"\n";
+    let world = guarded(&format!("providers = [\"elsewhere\"]\n{elsewhere}")).await;
     let answer = world.ask("s", "hi", false).header("x-api-key", "limited-token").send().await.unwrap();
     assert_eq!(error_of(answer).await, (403, "permission_error".to_owned()));
     assert!(world.sim.log().is_empty());

@@ -5,14 +5,31 @@
 #![expect(unreachable_pub, reason = "one binary: nothing of it can be reached from elsewhere")]
 
 mod access;
+mod amplification;
 mod binary;
+mod cancel;
+mod caps;
+mod cases;
+mod chain;
+mod claude_command;
 mod cli;
+mod cli;
+mod conversations;
+mod demo;
 mod drain;
+mod final_answer;
 mod headers_e2e;
 mod hold;
 mod limits;
+mod load;
+mod panics;
 mod paths;
+mod refresh;
 mod reload;
+mod request_end;
+mod seen;
 mod side_calls;
 mod smoke;
+mod storm;
 mod support;
+mod table;
