@@ -17,7 +17,9 @@ mod daemon;
 mod demo;
 mod env;
 mod logging;
+mod notify;
 mod serve;
+mod service;
 mod status;
 
 /// What a command's exit status says.
@@ -33,6 +35,8 @@ pub enum Exit {
     Degraded = 3,
     /// No daemon answers.
     Unreachable = 4,
+    /// Another program has its address or its home: starting it again cannot help.
+    Taken = duduclaw_service::TAKEN as isize,
 }
 
 impl From<Exit> for ExitCode {
@@ -90,6 +94,9 @@ pub enum Command {
     /// Print the variables that point a client here.
     #[command(after_help = "Example:\n  eval \"$(duduclaw env)\" && claude")]
     Env(env::EnvArgs),
+    /// Run under a service manager: print the files for it.
+    #[command(after_help = "Example:\n  duduclaw service print --user")]
+    Service(service::ServiceArgs),
     /// Serve a simulated Anthropic on a loopback port.
     Sim(sim::SimArgs),
     /// Print completions for a shell.
@@ -144,6 +151,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Check(args) => check::run(&args, &globals)?,
         Command::Status(args) => runtime()?.block_on(status::run(args, &globals))?,
         Command::Env(args) => env::run(&args, &globals)?,
+        Command::Service(args) => service::run(&args, &globals)?,
         Command::Sim(args) => {
             logging::start(&globals, None);
             runtime()?.block_on(sim::run(args, &mut std::io::stdout()))?;

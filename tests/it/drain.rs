@@ -15,7 +15,7 @@ use rustix::process::Signal;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::binary::{Daemon, Setting, ask, client, free_port, run};
+use crate::binary::{Daemon, Setting, ask, client, free_port};
 use crate::support::{PATIENCE, World, eventually, read_all, read_until, status};
 
 const ALIVE: &str = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
