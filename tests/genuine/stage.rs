@@ -158,9 +158,7 @@ impl Plan {
             command.env(variable, held.token);
             let name = &account.name;
             let priority = at + 1;
-            text += &format!(
-                "[[providers.anthropic.accounts]]\nname = \"{name}\"\npriority = {priority}\n{source}\n"
-            );
+            text += &format!("[[providers.anthropic.accounts]]\nname = \"{name}\"\npriority = {priority}\n{source}\n");
         }
         text
     }

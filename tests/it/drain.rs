@@ -15,7 +15,7 @@ use rustix::process::Signal;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::binary::{Daemon, Setting, ask, client, free_port, run};
+use crate::binary::{Daemon, Setting, ask, client, free_port};
 use crate::support::{PATIENCE, World, eventually, read_all, read_until, status};
 
 const ALIVE: &str = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
@@ -123,6 +123,21 @@ async fn a_request_without_an_answer_yet_gets_one_when_the_time_is_over() {
         assert!(answer.text().await.unwrap().contains("overloaded_error"));
     }
     assert_eq!(daemon.ended().await, Some(0));
+}
+
+#[tokio::test]
+async fn who_asks_twice_for_the_stop_waits_for_no_stream() {
+    let setting = Setting::with(&["a"], "").await;
+    let mut daemon = setting.serve().await;
+    setting.sim.set_pace(100);
+    let stream = ask(&client(), daemon.url(), "[[words: 2000]]", true).send().await.unwrap();
+    let began = Instant::now();
+    daemon.signal(Signal::INT);
+    daemon.until("is stopping").await;
+    daemon.signal(Signal::INT);
+    assert!(stream.text().await.unwrap().contains("event: error"));
+    assert_eq!(daemon.ended().await, Some(0));
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
 }
 
 #[tokio::test]
