@@ -19,7 +19,7 @@ use arc_swap::ArcSwap;
 use duduclaw_actors::clock::SharedClock;
 use duduclaw_actors::event::{EventKind, Severity};
 use duduclaw_actors::outcome::Evidence;
-use duduclaw_actors::ports::Observer;
+use duduclaw_actors::ports::{ActorKind, Heartbeat, Observer};
 use duduclaw_actors::root::{Fleet, Ports, StartError as FleetError};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -119,6 +119,14 @@ pub struct Running {
 /// # Errors
 /// When something of it cannot be had; then nothing is left running.
 pub async fn start(options: Options) -> Result<Running, StartError> {
+    start_watched(options, Vec::new()).await
+}
+
+/// The same, with more who listen to the actors' hearts.
+///
+/// # Errors
+/// When something of it cannot be had; then nothing is left running.
+pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) -> Result<Running, StartError> {
     let Options { mut configuration, clock, observers, role, environment } = options;
     let loaded = configuration.load();
     let Some(Ready { settings, topology }) = loaded.ready.filter(|_| loaded.report.may_start()) else {
@@ -143,7 +151,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         clock: Arc::clone(&clock),
         store: MemoryStore::default().opener(),
         observers: all_observers,
-        heartbeat: Arc::clone(&metrics) as _,
+        heartbeat: Arc::new(Hearts { metrics: Arc::clone(&metrics), others: hearts }),
         tasks: tasks.clone(),
     };
     let (fleet, fleet_ended) = Fleet::start(ports, topology.roster().as_ref().clone()).await?;
@@ -203,6 +211,19 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         shutdown_timeout: settings.server.shutdown_timeout,
         _home: lock,
     })
+}
+
+/// Everybody who listens to the actors' hearts.
+struct Hearts {
+    metrics: Arc<Metrics>,
+    others: Vec<Arc<dyn Heartbeat>>,
+}
+
+impl Heartbeat for Hearts {
+    fn beat(&self, actor: ActorKind) {
+        self.metrics.beat(actor);
+        self.others.iter().for_each(|other| other.beat(actor));
+    }
 }
 
 async fn listeners(binds: &[Bind], role: Role) -> Result<Vec<Listener>, StartError> {

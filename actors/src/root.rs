@@ -263,3 +263,6 @@ impl Lasting {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

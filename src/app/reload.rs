@@ -9,12 +9,14 @@ use duduclaw_actors::event::{EventKind, Severity};
 use duduclaw_actors::id::{EntryId, Family};
 use duduclaw_actors::outcome::Evidence;
 use duduclaw_actors::root::Fleet;
+use http::HeaderName;
 use tokio::sync::Mutex;
 
+use crate::config::clients::{Client, Clients, Passthrough, TokenHash};
 use crate::config::locate::{self, Named, Source};
 use crate::config::reload::needs_restart;
 use crate::config::report;
-use crate::config::settings::AuthMode;
+use crate::config::settings::{AuthMode, Gate};
 use crate::config::surroundings::Surroundings;
 use crate::config::topology::{Element, IdentityFacts, Ids, Lookups, Topology};
 use crate::config::{self, Loaded, Ready};
@@ -22,7 +24,7 @@ use crate::credentials::{
     Assignment, CLAUDE_TOKEN_URL_VARIABLE, Environment, SecretSource, TokenEndpoint, TokenUrl, credential_kind,
     identity_facts, stored_accounts,
 };
-use crate::gateway::service::{Gateway, Live};
+use crate::gateway::service::{DEFAULT_AUTH_HEADER, Gateway, Live};
 
 /// What the configuration looks at of the machine.
 pub type Machine = Arc<dyn Surroundings + Send + Sync>;
@@ -33,13 +35,21 @@ pub struct Configuration {
     machine: Machine,
     ids: Ids,
     seen: Watched,
+    only_client: Option<TokenHash>,
 }
 
 impl Configuration {
     /// The configuration that the command line names, on this machine.
     #[must_use]
     pub fn new(named: Named, machine: Machine) -> Self {
-        Self { named, machine, ids: Ids::default(), seen: Watched::default() }
+        Self { named, machine, ids: Ids::default(), seen: Watched::default(), only_client: None }
+    }
+
+    /// The same, with one client instead of those of `[server.auth]`: for a gateway that one program is to use, so
+    /// that no other process of this machine can.
+    #[must_use]
+    pub fn for_one_client(self, token: TokenHash) -> Self {
+        Self { only_client: Some(token), ..self }
     }
 
     /// Reads and checks it. What it looks at is noted before it is read, so that no change falls between the two.
@@ -55,7 +65,12 @@ impl Configuration {
         };
         let facts = |_: &EntryId, source: &SecretSource| facts_of(source);
         let lookups = Lookups { names: &names, facts: &facts };
-        let loaded = config::load(&self.named, &*self.machine, lookups, &mut self.ids);
+        let mut loaded = config::load(&self.named, &*self.machine, lookups, &mut self.ids);
+        if let (Some(ready), Some(token)) = (&mut loaded.ready, self.only_client) {
+            let header = loaded_header(ready);
+            let settings = Arc::make_mut(&mut ready.settings);
+            settings.server.auth = Some(Gate { header, clients: Clients::new(vec![the_client(token)]) });
+        }
         self.seen = seen.into_inner();
         loaded
     }
@@ -67,6 +82,21 @@ impl Configuration {
             Source::File(path) => path,
             Source::BuiltIn => home.join("config.toml"),
         })
+    }
+}
+
+fn loaded_header(ready: &Ready) -> HeaderName {
+    ready.settings.server.auth.as_ref().map_or_else(|| DEFAULT_AUTH_HEADER.clone(), |gate| gate.header.clone())
+}
+
+fn the_client(token: TokenHash) -> Client {
+    Client {
+        name: Arc::from("companion"),
+        token,
+        models: None,
+        providers: None,
+        max_concurrent: None,
+        passthrough: Passthrough::Open,
     }
 }
 

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use clap::Args;
 use duduclaw_actors::clock::SystemClock;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Exit, Globals, logging, runtime};
-use crate::app::{self, Configuration, Options, Role};
+use super::{Exit, Globals, logging, notify, runtime};
+use crate::app::{self, Configuration, HomeError, Options, Role, Running, StartError};
 use crate::config::surroundings::Machine;
 use crate::credentials::process_environment;
+use crate::gateway::listener::BindError;
 
 /// Run the daemon in the foreground.
 #[derive(Debug, Args)]
@@ -33,21 +34,24 @@ pub(super) fn run(_: ServeArgs, globals: &Globals) -> anyhow::Result<Exit> {
 }
 
 async fn serve(options: Options) -> anyhow::Result<Exit> {
-    let mut running = app::start(options).await?;
+    let mut running = match app::start(options).await {
+        Err(error) if is_taken(&error) => {
+            eprintln!("duduclaw: {error}");
+            return Ok(Exit::Taken);
+        }
+        started => started?,
+    };
     for address in &running.addresses {
         eprintln!("duduclaw listens on {address}");
     }
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut hangup = signal(SignalKind::hangup())?;
-    loop {
-        tokio::select! {
-            _ = terminate.recv() => break,
-            _ = interrupt.recv() => break,
-            _ = hangup.recv() => running.reload().await,
-            () = running.failed() => anyhow::bail!("the fleet died beyond mending; see the log"),
-        }
+    let signals = Signals::catch()?;
+    notify::ready();
+    let fleet = running.gateway.fleet.clone();
+    tokio::select! {
+        told = until_told_to_stop(&mut running, signals) => told?,
+        never = notify::alive(fleet) => match never {},
     }
+    notify::stopping();
     eprintln!("duduclaw is stopping; answers in flight are finished first");
     let gateway = Arc::clone(&running.gateway);
     let stopping = running.stop();
@@ -57,6 +61,37 @@ async fn serve(options: Options) -> anyhow::Result<Exit> {
             () = &mut stopping => return Ok(Exit::Done),
             _ = terminate.recv() => gateway.stop.cancel(),
             _ = interrupt.recv() => gateway.stop.cancel(),
+        }
+    }
+}
+
+fn is_taken(error: &StartError) -> bool {
+    matches!(error, StartError::Bind(BindError::Taken { .. }) | StartError::Home(HomeError::Locked(_)))
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn catch() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+}
+
+async fn until_told_to_stop(running: &mut Running, mut signals: Signals) -> anyhow::Result<()> {
+    loop {
+        tokio::select! {
+            _ = signals.terminate.recv() => return Ok(()),
+            _ = signals.interrupt.recv() => return Ok(()),
+            _ = signals.hangup.recv() => running.reload().await,
+            () = running.failed() => anyhow::bail!("the fleet died beyond mending; see the log"),
         }
     }
 }

@@ -11,8 +11,10 @@ use bytes::Bytes;
 use duduclaw_actors::clock::{Deadline, Timestamp, sleep_until};
 use duduclaw_actors::event::{EventKind, FailoverReason, Severity};
 use duduclaw_actors::failover::Leased;
-use duduclaw_actors::failover::demand::{BindsThinking, Demand, Exhausted, NotBefore, Once, Remedy, Spent, Step, Via};
-use duduclaw_actors::id::{EntryId, ModelScope};
+use duduclaw_actors::failover::demand::{
+    BindsThinking, Demand, Exhausted, NotBefore, Once, Remedy, Spent, Step, Via, Why,
+};
+use duduclaw_actors::id::{AccountId, EntryId, ModelScope};
 use duduclaw_actors::outcome::{CallKind, Evidence, Usage};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, Method, StatusCode};
@@ -141,6 +143,8 @@ pub struct Exchange {
     pub(super) late_heads: u32,
     pub(super) spent: Spent,
     pub(super) best: Best,
+    /// Accounts that had no secret to send, and what that means for the request.
+    pub(super) left_out: Vec<(AccountId, Why)>,
     body: Buffered,
     ticket: Option<Ticket>,
 }
@@ -176,6 +180,7 @@ impl Exchange {
             late_heads: 0,
             spent: Spent::default(),
             best: Best::default(),
+            left_out: Vec::new(),
             body,
             ticket: Some(ticket),
         }
@@ -189,6 +194,7 @@ impl Exchange {
                 Err(error) => break error.answer(&self.inbound.id),
                 Ok(Some(answer)) => {
                     self.gateway.holds.over(self.conversation.key);
+                    self.tell_release();
                     break answer;
                 }
                 Ok(None) if self.wait_for_return(&verdicts).await => {}
@@ -225,9 +231,14 @@ impl Exchange {
                     Attempted::Next => {}
                 },
                 Leased::NotBefore(wait) => self.take_breath(wait, &mut demand).await,
-                Leased::Exhausted(why) => return Ok(Walked::Exhausted(why)),
+                Leased::Exhausted(why) => return Ok(Walked::Exhausted(self.with_left_out(why))),
             }
         }
+    }
+
+    /// Of an account without a secret admission may know only that it was tried.
+    fn with_left_out(&self, why: Exhausted) -> Exhausted {
+        why.explained(&self.left_out, self.gateway.clock.now())
     }
 
     fn demand(&self, leg: &Leg) -> Demand {
@@ -287,6 +298,12 @@ impl Exchange {
     fn tell_wait(&mut self, until: Option<Deadline>) {
         if !std::mem::replace(&mut self.best.wait_told, true) {
             self.emit(EventKind::RequestHeld { until }, Severity::Info);
+        }
+    }
+
+    fn tell_release(&self) {
+        if self.best.wait_told {
+            self.emit(EventKind::RequestReleased, Severity::Info);
         }
     }
 

@@ -44,7 +44,7 @@ pub type AnswerBody = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sy
 pub type Answer = Response<AnswerBody>;
 
 /// The header in which clients may show their token, where the configuration names none.
-static DEFAULT_AUTH_HEADER: HeaderName = HeaderName::from_static("x-duduclaw-token");
+pub static DEFAULT_AUTH_HEADER: HeaderName = HeaderName::from_static("x-duduclaw-token");
 
 /// The configuration in force, as one consistent whole.
 #[derive(Debug)]

@@ -65,6 +65,10 @@ impl Spending {
         self.grant.account
     }
 
+    pub(super) fn grant(&self) -> &Grant {
+        &self.grant
+    }
+
     pub(super) fn entry(&self) -> &EntryId {
         &self.grant.entry
     }

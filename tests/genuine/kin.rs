@@ -28,7 +28,7 @@ impl Drop for Group {
     fn drop(&mut self) {
         if let Some(leader) = self.0.take() {
             // The group may be gone already.
-            drop(kill_process_group(leader, Signal::KILL));
+            let _ = kill_process_group(leader, Signal::KILL);
         }
     }
 }

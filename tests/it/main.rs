@@ -12,14 +12,32 @@
 )]
 
 mod access;
+mod amplification;
 mod binary;
+mod cancel;
+mod caps;
+mod cases;
+mod chain;
+mod claude_command;
 mod cli;
+mod conversations;
+mod demo;
 mod drain;
+mod final_answer;
 mod headers_e2e;
 mod hold;
 mod limits;
+mod load;
+mod notify;
+mod panics;
 mod paths;
+mod refresh;
 mod reload;
+mod request_end;
+mod seen;
+mod service;
 mod side_calls;
 mod smoke;
+mod storm;
 mod support;
+mod table;

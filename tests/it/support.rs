@@ -14,7 +14,7 @@ use duduclaw::gateway::listener::Address;
 use duduclaw::sim::{AccountKind, AccountSpec, Endpoint, Record, Sim, SimConfig, SimHandle};
 use duduclaw_actors::clock::{Clock, SystemClock};
 use duduclaw_actors::event::Event;
-use duduclaw_actors::ports::Observer;
+use duduclaw_actors::ports::{Heartbeat, Observer};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -84,6 +84,8 @@ pub struct WorldBuilder {
     accounts: Vec<(String, String)>,
     vars: Vec<(String, String)>,
     whole: Option<String>,
+    stored: bool,
+    hearts: Vec<Arc<dyn Heartbeat>>,
 }
 
 /// A gateway, its provider, its home, its clock.
@@ -116,6 +118,8 @@ impl World {
             accounts: Vec::new(),
             vars: Vec::new(),
             whole: None,
+            stored: false,
+            hearts: Vec::new(),
         }
     }
 
@@ -243,6 +247,18 @@ impl WorldBuilder {
         self
     }
 
+    /// Every login is in the store too, by its name.
+    pub fn stored(mut self) -> Self {
+        self.stored = true;
+        self
+    }
+
+    /// Someone who listens to the actors' hearts.
+    pub fn heart(mut self, heart: Arc<dyn Heartbeat>) -> Self {
+        self.hearts.push(heart);
+        self
+    }
+
     /// Starts both.
     pub async fn start(self) -> World {
         let clock = Arc::new(SystemClock::default());
@@ -252,6 +268,11 @@ impl WorldBuilder {
         let mut vars = self.vars.clone();
         for account in &self.sim.accounts {
             write_login(&sim, home.path(), &account.name, &mut vars);
+            if self.stored {
+                let store = home.path().join("accounts/claude");
+                std::fs::create_dir_all(&store).unwrap();
+                write_login(&sim, &store, &account.name, &mut Vec::new());
+            }
         }
         std::fs::write(home.path().join("config.toml"), self.text(&sim, home.path())).unwrap();
         let machine = TestMachine { vars: vars.clone(), home: home.path().to_owned() };
@@ -266,7 +287,7 @@ impl WorldBuilder {
             role: Role::Daemon,
             environment,
         };
-        let running = app::start(options).await.unwrap_or_else(|error| panic!("{error}"));
+        let running = app::start_watched(options, self.hearts.clone()).await.unwrap_or_else(|error| panic!("{error}"));
         let Address::Tcp(address) = running.addresses[0].clone() else { panic!("a TCP address") };
         let client = reqwest::Client::builder().no_proxy().no_gzip().build().unwrap();
         World { sim, running: Some(running), clock, events, url: format!("http://{address}"), client, home }

@@ -17,7 +17,8 @@ use crate::config::surroundings::{Surroundings, expand};
 /// Names another folder for the account store, whatever the file says.
 const ACCOUNTS_DIR_VARIABLE: &str = "DUDUCLAW_ACCOUNTS_DIR";
 
-const RUNTIMES: &[&str] = &["claude", "codex", "gemini"];
+const RUNTIMES: &[&str] = &[CLAUDE, "codex", "gemini"];
+const CLAUDE: &str = "claude";
 
 /// The account store's folder.
 pub(super) fn accounts_dir(raw: Option<&RawSecrets>, home: &Path, surroundings: &dyn Surroundings) -> PathBuf {
@@ -173,15 +174,31 @@ impl Checker<'_> {
 
     fn runtimes(&mut self, raw: &Raw) {
         let Some(runtimes) = &raw.runtimes else { return };
-        self.not_built(runtimes.mark, "[runtimes]");
         for (name, runtime) in &runtimes.0 {
-            if !RUNTIMES.contains(&name.as_str()) {
+            if RUNTIMES.contains(&name.as_str()) {
+                self.not_yet_run(name, runtime.mark);
+            } else {
                 self.error(runtime.mark, format!("[runtimes.{name}] is none of {}", RUNTIMES.join(", ")));
             }
             if let Some(path) = runtime.path.as_ref().filter(|path| !expand(path, self.surroundings).is_absolute()) {
                 self.error(path.mark, format!("path of [runtimes.{name}] must be absolute"));
             }
         }
+    }
+
+    /// Claude Code is run by `duduclaw claude`; the others wait for jobs.
+    fn not_yet_run(&mut self, name: &str, mark: Mark) {
+        if name != CLAUDE {
+            self.not_built(mark, &format!("[runtimes.{name}]"));
+        }
+    }
+
+    /// `[runtimes.claude] path`; one that is not absolute was told already.
+    pub(super) fn claude_path(&self, raw: &Raw) -> Option<PathBuf> {
+        let runtimes = raw.runtimes.as_deref()?;
+        let (_, runtime) = runtimes.0.iter().find(|(name, _)| name == CLAUDE)?;
+        let path = expand(runtime.path.as_ref()?, self.surroundings);
+        path.is_absolute().then_some(path)
     }
 
     fn notify(&mut self, notify: &At<RawNotify>, channels: Option<&RawChannels>) {
