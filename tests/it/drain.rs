@@ -126,6 +126,21 @@ async fn a_request_without_an_answer_yet_gets_one_when_the_time_is_over() {
 }
 
 #[tokio::test]
+async fn who_asks_twice_for_the_stop_waits_for_no_stream() {
+    let setting = Setting::with(&["a"], "").await;
+    let mut daemon = setting.serve().await;
+    setting.sim.set_pace(100);
+    let stream = ask(&client(), daemon.url(), "[[words: 2000]]", true).send().await.unwrap();
+    let began = Instant::now();
+    daemon.signal(Signal::INT);
+    daemon.until("is stopping").await;
+    daemon.signal(Signal::INT);
+    assert!(stream.text().await.unwrap().contains("event: error"));
+    assert_eq!(daemon.ended().await, Some(0));
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
 async fn a_second_daemon_of_one_home_is_refused_and_the_first_goes_on() {
     let setting = Setting::with(&["a"], "").await;
     let mut daemon = setting.serve().await;
