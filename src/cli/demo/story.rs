@@ -118,8 +118,8 @@ impl Story {
         Ok(reply.account)
     }
 
-    /// Asks, and tells what happens until the client has its answer or is kept waiting; then `turn` may change the
-    /// world. Whether it was kept waiting.
+    /// Asks, and tells what happens. If the client is kept waiting, the clock is moved to the end of the wait, and its
+    /// answer must follow.
     pub(super) async fn asks(&mut self, client: &Client, question: Question) -> Result<Asked, Trouble> {
         let client = client.clone();
         let mut asking = pin!(async move { client.ask(question).await });
@@ -151,10 +151,8 @@ impl Story {
 
     fn held_for(&self) -> Duration {
         let now = self.stage.now();
-        let until = self.seen.iter().rev().find_map(|event| match event.kind {
-            EventKind::RequestHeld { until } => until,
-            _ => None,
-        });
+        let held = |event: &Event| if let EventKind::RequestHeld { until } = event.kind { until } else { None };
+        let until = self.seen.iter().rev().find_map(held);
         until.map(|until| until.remaining(now)).unwrap_or_default()
     }
 
