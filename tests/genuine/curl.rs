@@ -46,7 +46,7 @@ async fn a_full_window_an_overload_and_an_ended_token_go_unnoticed() {
     }
     served(&stage).await;
     stage.story.tells("a", "hold_began", |what| what["cause"] == "quota").await;
-    stage.story.tells("b", "failed_over", |what| what["why"] == "quota").await;
+    stage.story.failed_over("a", "quota").await;
     let refreshed = crate::story::eventually(|| stage.story.of("token_refreshed").pop()).await;
     assert!(refreshed.is_some());
     let overloaded = |told: &crate::story::Told| told.what["why"] == "server_error";

@@ -75,7 +75,7 @@ async fn a_quota_refusal_between_two_turns_moves_the_conversation(version: Versi
     assert!(stage.messages().iter().all(|record| record.session.as_deref() == Some(claude.session())));
     let began = stage.story.tells("a", "hold_began", |what| what["cause"] == "quota").await;
     assert_eq!(began.what["stated"], "by_provider", "{began:?}");
-    stage.story.tells("b", "failed_over", |what| what["why"] == "quota").await;
+    stage.story.failed_over("a", "quota").await;
     stage.story.tells("b", "conversation_moved", |what| what["why"] == "quota").await;
 }
 
