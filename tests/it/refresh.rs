@@ -87,11 +87,11 @@ async fn a_token_that_ends_in_the_middle_of_a_storm_is_never_noticed_by_a_client
     let world = slow_to_renew(&["a", "b"]).await;
     let clock = world.clock.clone();
     let step = move |done: usize| {
-        if done % 100 == 0 {
+        if done % 50 == 0 {
             clock.advance(Duration::from_secs(LIFE / 2));
         }
     };
-    let seen = storm(32, requests(&world, 600), step).await;
+    let seen = storm(32, requests(&world, 300), step).await;
     all_served(&seen);
     assert_eq!(exchanges(&world, 400), 0);
     assert!((2..=8).contains(&exchanges(&world, 200)), "{} refreshes in three lives", exchanges(&world, 200));
