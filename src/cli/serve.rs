@@ -44,11 +44,11 @@ async fn serve(options: Options) -> anyhow::Result<Exit> {
     for address in &running.addresses {
         eprintln!("duduclaw listens on {address}");
     }
-    let signals = Signals::catch()?;
+    let mut signals = Signals::catch()?;
     notify::ready();
     let fleet = running.gateway.fleet.clone();
     tokio::select! {
-        told = until_told_to_stop(&mut running, signals) => told?,
+        told = until_told_to_stop(&mut running, &mut signals) => told?,
         never = notify::alive(fleet) => match never {},
     }
     notify::stopping();
@@ -59,8 +59,8 @@ async fn serve(options: Options) -> anyhow::Result<Exit> {
     loop {
         tokio::select! {
             () = &mut stopping => return Ok(Exit::Done),
-            _ = terminate.recv() => gateway.stop.cancel(),
-            _ = interrupt.recv() => gateway.stop.cancel(),
+            _ = signals.terminate.recv() => gateway.stop.cancel(),
+            _ = signals.interrupt.recv() => gateway.stop.cancel(),
         }
     }
 }
@@ -85,7 +85,7 @@ impl Signals {
     }
 }
 
-async fn until_told_to_stop(running: &mut Running, mut signals: Signals) -> anyhow::Result<()> {
+async fn until_told_to_stop(running: &mut Running, signals: &mut Signals) -> anyhow::Result<()> {
     loop {
         tokio::select! {
             _ = signals.terminate.recv() => return Ok(()),
