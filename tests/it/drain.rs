@@ -211,7 +211,7 @@ async fn what_is_no_socket_is_not_removed_for_one() {
     std::fs::write(&path, "data").unwrap();
     let setting = Setting::with(&["a"], &format!("bind = \"unix:{}\"\n", path.display())).await;
     let (code, _, said) = setting.run(&["serve"]).await;
-    assert_eq!(code, 1, "{said}");
+    assert_ne!(code, 0, "{said}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "data");
 }
 
