@@ -345,13 +345,12 @@ async fn c66_label_and_length_match_the_bytes_on_every_path() {
         for endpoint in [Endpoint::CountTokens, Endpoint::Models] {
             world.sim.fault(FaultRule::next("a", 1, coding.clone()).on(endpoint));
             let body = json!({"model": "claude-opus-5-5", "messages": [{"role": "user", "content": "x"}]});
-            let answer = match endpoint {
-                Endpoint::Models => {
-                    let models = world.client.get(format!("{}/v1/models", world.url));
-                    got(models.header("anthropic-version", "2023-06-01")).await
-                }
-                _ => got(world.post("/v1/messages/count_tokens").json(&body)).await,
+            let request = if endpoint == Endpoint::Models {
+                world.client.get(format!("{}/v1/models", world.url)).header("anthropic-version", "2023-06-01")
+            } else {
+                world.post("/v1/messages/count_tokens").json(&body)
             };
+            let answer = got(request).await;
             let record = world.sim.hits("a", endpoint).pop().unwrap();
             assert_eq!((answer.status.as_u16(), &answer.body), (200, &record.response_body()));
             assert_eq!(answer.header("content-encoding"), Some("gzip"));

@@ -97,12 +97,10 @@ impl World {
     pub fn holds(&self, account: &str) -> Vec<Held> {
         let of =
             self.events.all().into_iter().filter(|e| e.account.as_ref().is_some_and(|entry| &*entry.name == account));
-        of.filter_map(|event| match event.kind {
-            EventKind::HoldBegan { hold, scope, cause, until, stated } => {
-                let seconds = until.remaining(event.ts).as_millis().div_ceil(1000) as u64;
-                Some(Held { kind: hold, scope, cause, seconds, stated })
-            }
-            _ => None,
+        of.filter_map(|event| {
+            let EventKind::HoldBegan { hold, scope, cause, until, stated } = event.kind else { return None };
+            let seconds = until.remaining(event.ts).as_millis().div_ceil(1000) as u64;
+            Some(Held { kind: hold, scope, cause, seconds, stated })
         })
         .collect()
     }
