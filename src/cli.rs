@@ -35,8 +35,6 @@ pub enum Exit {
     Degraded = 3,
     /// No daemon answers.
     Unreachable = 4,
-    /// Another program has its address or its home: starting it again cannot help.
-    Taken = duduclaw_service::TAKEN as isize,
 }
 
 impl From<Exit> for ExitCode {
@@ -80,7 +78,7 @@ pub enum Command {
     Claude(claude::ClaudeArgs),
     /// Run the daemon in the foreground.
     #[command(after_help = "Example:\n  duduclaw serve\n  ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude\n\n\
-                            Exit status: 0 stopped in order, 1 it failed, 5 its address or home is taken.")]
+                            Exit status: 0 stopped in order, 1 it failed.")]
     Serve(serve::ServeArgs),
     /// Check the configuration and the secrets it names; change nothing.
     #[command(

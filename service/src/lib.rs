@@ -15,9 +15,6 @@ pub use launchd::launchd;
 pub use quote::Unwritable;
 pub use systemd::systemd;
 
-/// The exit status of a gateway whose address or home another program has: starting it again cannot help.
-pub const TAKEN: u8 = 5;
-
 /// The exit status of a command line that makes no sense, which no restart mends either.
 const USAGE: u8 = 2;
 /// What a stop may take beyond the time that answers in flight have: the fleet writes down what it knows.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::quote::{self, Unwritable};
 use crate::template::fill;
-use crate::{Delays, File, Listen, Plan, Scope, TAKEN, USAGE};
+use crate::{Delays, File, Listen, Plan, Scope, USAGE};
 
 const SYSTEM: &str = include_str!("../templates/system.service");
 const USER: &str = include_str!("../templates/user.service");
@@ -41,7 +41,7 @@ fn service(plan: &Plan) -> Result<String, Unwritable> {
         ("environment", environment(plan)?),
         ("user", user),
         ("stop_within", format!("{}s", plan.stop_within())),
-        ("final_exits", format!("{USAGE} {TAKEN}")),
+        ("final_exits", USAGE.to_string()),
         ("delays", delays(plan.delays).to_owned()),
         ("home", quote::word(quote::text(&plan.home)?)),
         ("also", with_socket("Also=duduclaw.socket")),

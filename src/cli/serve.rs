@@ -34,13 +34,7 @@ pub(super) fn run(_: ServeArgs, globals: &Globals) -> anyhow::Result<Exit> {
 }
 
 async fn serve(options: Options) -> anyhow::Result<Exit> {
-    let mut running = match app::start(options).await {
-        Err(error) if is_taken(&error) => {
-            eprintln!("duduclaw: {error}");
-            return Ok(Exit::Taken);
-        }
-        started => started?,
-    };
+    let mut running = app::start(options).await?;
     for address in &running.addresses {
         eprintln!("duduclaw listens on {address}");
     }
@@ -63,10 +57,6 @@ async fn serve(options: Options) -> anyhow::Result<Exit> {
             _ = signals.interrupt.recv() => gateway.stop.cancel(),
         }
     }
-}
-
-fn is_taken(error: &StartError) -> bool {
-    matches!(error, StartError::Bind(BindError::Taken { .. }) | StartError::Home(HomeError::Locked(_)))
 }
 
 struct Signals {
