@@ -195,6 +195,7 @@ impl Fleet {
         if let Some(cell) = self.lasting.cells.get(spec.id) {
             if let Some(was) = cell.rename(spec.identity.clone(), spec.entry.clone()) {
                 self.journal.forget(Table::Health, was);
+                self.keep_now(spec.id);
             }
             self.tell(spec.id, Fact::Told(HealthEvent::SettingsChanged(settings)));
             return;
@@ -204,6 +205,13 @@ impl Fleet {
             .and_then(|snapshot| restored(snapshot, spec, settings, now))
             .unwrap_or_else(|| Health::new(spec.id, settings));
         self.lasting.cells.insert(AccountCell::new(spec.id, spec.identity.clone(), spec.entry.clone(), health));
+    }
+
+    /// Known by another name it is to be written down anew. An account that is dead just now does so when it is back.
+    fn keep_now(&self, account: AccountId) {
+        if let Some(actor) = self.lasting.directory.handle(account) {
+            actor.cast(crate::account::actor::Msg::Keep);
+        }
     }
 
     async fn remembered(&self) -> Remembered {

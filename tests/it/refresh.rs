@@ -87,11 +87,11 @@ async fn a_token_that_ends_in_the_middle_of_a_storm_is_never_noticed_by_a_client
     let world = slow_to_renew(&["a", "b"]).await;
     let clock = world.clock.clone();
     let step = move |done: usize| {
-        if done % 100 == 0 {
+        if done % 50 == 0 {
             clock.advance(Duration::from_secs(LIFE / 2));
         }
     };
-    let seen = storm(32, requests(&world, 600), step).await;
+    let seen = storm(32, requests(&world, 300), step).await;
     all_served(&seen);
     assert_eq!(exchanges(&world, 400), 0);
     assert!((2..=8).contains(&exchanges(&world, 200)), "{} refreshes in three lives", exchanges(&world, 200));
@@ -148,6 +148,7 @@ async fn a_dead_refresh_token_is_sent_once_and_a_new_login_is_used_without_a_res
     }
     assert_eq!((exchanges(&world, 400), exchanges(&world, 200)), (1, 0));
     assert!(world.account("a").await.needs_login);
+    assert!(world.events.of("hold_began").is_empty(), "nothing was sent, so nothing is held against it");
     let change = AccountChange { log_in: true, ..AccountChange::default() };
     let held = world.sim.change("a", &change).unwrap().credentials;
     let login = json!({"claudeAiOauth": {
@@ -219,4 +220,51 @@ async fn a_refusal_moves_on_at_once_while_a_login_is_locked() {
     assert!(seen.is_whole(), "{seen:?}");
     assert_eq!(world.messages().len(), 2);
     drop(locks);
+}
+
+fn take_back(world: &World, name: &str) {
+    let change = AccountChange { expire_tokens: true, ..AccountChange::default() };
+    world.sim.change(name, &change).unwrap();
+}
+
+/// C41, after a 401: the token is refused, its renewal is blocked by another program, and another account is there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_token_that_cannot_be_renewed_just_now_moves_the_request_and_blames_nobody() {
+    let world = slow_to_renew(&["a", "b"]).await;
+    let lock = lock_of(&login_file(&world, "a"));
+    take_back(&world, "a");
+    let seen = timeout(Duration::from_secs(8), at_once(&world, 40)).await.expect("nobody waits for the lock");
+    all_served(&seen);
+    assert!(seen.iter().all(|seen| seen.account.as_deref() == Some("b")));
+    assert_eq!(world.account("a").await.state, "healthy", "its refresh was never refused");
+    drop(lock);
+    until_served_by(&world, "a").await;
+    assert_eq!((exchanges(&world, 200), exchanges(&world, 400)), (1, 0));
+    calm(&world).await;
+}
+
+/// C32: the token endpoint hiccups while a refused token is to be renewed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hiccup_of_the_token_endpoint_after_a_refusal_leaves_the_account_in_the_pool() {
+    let world = slow_to_renew(&["a", "b"]).await;
+    world.sim.fault(FaultRule::next("a", 1, Fault::ServerError).on(Endpoint::Token));
+    take_back(&world, "a");
+    all_served(&at_once(&world, 20).await);
+    assert_eq!(world.account("a").await.state, "healthy");
+    world.advance(120);
+    until_served_by(&world, "a").await;
+    assert_eq!((exchanges(&world, 500), exchanges(&world, 200)), (1, 1));
+}
+
+/// C32, without another account: the client is told to come again, and never that it is logged out.
+#[tokio::test]
+async fn a_hiccup_of_the_token_endpoint_is_never_a_401_for_the_client() {
+    let world = slow_to_renew(&["a"]).await;
+    world.sim.fault(FaultRule::next("a", 1, Fault::ServerError).on(Endpoint::Token));
+    take_back(&world, "a");
+    let seen = send(0, world.ask("s", "[[say: hi]]", true)).await;
+    assert_eq!(seen.status, Some(502), "{seen:?}");
+    world.advance(120);
+    assert!(send(1, world.ask("s", "[[say: hi]]", true)).await.is_whole());
+    assert!(world.events.of("hold_began").is_empty());
 }

@@ -155,3 +155,53 @@ impl Cells {
         self.cells.write().unwrap_or_else(PoisonError::into_inner).insert(cell.account, cell);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account::health::Settings;
+    use crate::id::Family;
+
+    fn cell() -> Arc<AccountCell> {
+        let identity = IdentityKey::Verified { family: Family::Claude, uuid: "u".into(), organization: None };
+        let entry = EntryId { provider: "anthropic".into(), name: "a".into() };
+        AccountCell::new(AccountId(0), identity, entry, Health::new(AccountId(0), Settings::default()))
+    }
+
+    #[test]
+    fn an_event_leaves_the_inbox_together_with_its_effects_and_not_before() {
+        let cell = cell();
+        let seq = cell.inbox.push(Fact::Told(HealthEvent::Paused)).seq;
+        assert_eq!(cell.take_in(Timestamp::at_millis(0)), Taken::In);
+        assert_eq!(cell.committed().applied, seq);
+        assert_eq!(cell.take_in(Timestamp::at_millis(0)), Taken::Nothing);
+        // Whoever took it in may die now: what is to be done about it waits for the successor.
+        let mut told = 0;
+        while let Front::Item(seq, effect) = cell.effects.front() {
+            told += u32::from(matches!(effect, Effect::Emit { .. }));
+            cell.effects.done(seq);
+        }
+        assert_eq!(told, 1);
+    }
+
+    /// A dying incarnation and its successor may overlap for a moment.
+    #[test]
+    fn two_who_take_in_at_once_take_in_each_event_once() {
+        let cell = cell();
+        for _ in 0..500 {
+            cell.inbox.push(Fact::Told(HealthEvent::Paused));
+            cell.inbox.push(Fact::Told(HealthEvent::Resumed));
+        }
+        let work = || while cell.take_in(Timestamp::at_millis(0)) != Taken::Nothing {};
+        std::thread::scope(|scope| {
+            scope.spawn(work);
+            scope.spawn(work);
+        });
+        let mut told = 0;
+        while let Front::Item(seq, effect) = cell.effects.front() {
+            told += u32::from(matches!(effect, Effect::Emit { .. }));
+            cell.effects.done(seq);
+        }
+        assert_eq!(told, 1000, "each pause and each end of one is told");
+    }
+}

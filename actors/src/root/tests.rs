@@ -54,8 +54,10 @@ impl Heartbeat for Heart {
     }
 }
 
+type Records = BTreeMap<(Table, String), (u32, Vec<u8>)>;
+
 #[derive(Clone, Default)]
-struct Shelf(Arc<Mutex<BTreeMap<(Table, String), (u32, Vec<u8>)>>>);
+struct Shelf(Arc<Mutex<Records>>);
 
 impl Store for Shelf {
     fn load(&mut self, table: Table) -> Result<Vec<Record>, StoreError> {
@@ -155,7 +157,7 @@ impl House {
                 guard.answered(crate::failover::Flow::Stream);
                 grant.account
             }
-            other => panic!("no lease: {other:?}"),
+            other @ (Leased::NotBefore(_) | Leased::Exhausted(_)) => panic!("no lease: {other:?}"),
         }
     }
 
@@ -262,9 +264,12 @@ async fn evidence_told_between_a_death_and_the_successors_place_is_not_forgotten
         house.fleet.answered(A, Arc::new(answered(Outcome::Served, house.clock.now())));
         // From its death on, at every moment of its successor's making, someone tells it something.
         let mut last = EvidenceSeq(0);
+        let mut told = 0;
         while house.heart.deaths() <= round {
             last = house.fleet.answered(A, Arc::new(answered(Outcome::Served, house.clock.now())));
             tokio::task::yield_now().await;
+            told += 1;
+            assert!(told < 100_000, "nobody listens");
         }
         until(|| house.fleet.lasting.cells.get(A).unwrap().committed().applied >= last).await;
         house.clock.advance(Duration::from_secs(61));
@@ -298,7 +303,7 @@ async fn a_demand_outlives_however_many_deaths_that_are_not_its_own() {
     let house = House::of(1).await;
     for _ in 0..3 {
         house.heart.arm(ActorKind::FailoverManager, 5);
-        let asked: Vec<_> = (0..20).map(|key| demand(key)).collect();
+        let asked: Vec<_> = (0..20).map(demand).collect();
         let leases = asked.into_iter().map(|demand| {
             let failover = house.fleet.failover.clone();
             tokio::spawn(async move { failover.lease(demand).await.unwrap() })
