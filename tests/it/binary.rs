@@ -173,5 +173,7 @@ pub fn ask(client: &reqwest::Client, url: &str, prompt: &str, stream: bool) -> r
 
 /// A client that heeds no proxy of the test's environment.
 pub fn client() -> reqwest::Client {
+    // Whoever is first in this process; every test may be.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder().no_proxy().build().unwrap()
 }
