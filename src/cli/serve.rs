@@ -7,10 +7,9 @@ use duduclaw_actors::clock::SystemClock;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Exit, Globals, logging, notify, runtime};
-use crate::app::{self, Configuration, HomeError, Options, Role, Running, StartError};
+use crate::app::{self, Configuration, Options, Role, Running};
 use crate::config::surroundings::Machine;
 use crate::credentials::process_environment;
-use crate::gateway::listener::BindError;
 
 /// Run the daemon in the foreground.
 #[derive(Debug, Args)]
