@@ -274,6 +274,15 @@ impl Running {
         let _ = (&mut self.fleet_ended).await;
     }
 
+    /// Whether all connections closed in this time. A stop that is asked for again has no more.
+    async fn gone_within(&self, time: Duration) -> bool {
+        tokio::select! {
+            () = self.accepting.connections.wait() => true,
+            () = tokio::time::sleep(time) => false,
+            () = self.gateway.stop.cancelled() => false,
+        }
+    }
+
     /// Stops everything in order. Ends when all is down.
     pub async fn stop(self) {
         let gateway = &self.gateway;
@@ -283,15 +292,12 @@ impl Running {
         self.acceptors.close();
         self.acceptors.wait().await;
         self.accepting.connections.close();
-        let all_gone = self.accepting.connections.wait();
-        tokio::pin!(all_gone);
         let grace = IDLE_GRACE.min(self.shutdown_timeout);
-        if tokio::time::timeout(grace, &mut all_gone).await.is_err() {
+        if !self.gone_within(grace).await {
             self.accepting.close_idle.cancel();
-            let rest = self.shutdown_timeout.saturating_sub(grace);
-            if tokio::time::timeout(rest, &mut all_gone).await.is_err() {
+            if !self.gone_within(self.shutdown_timeout.saturating_sub(grace)).await {
                 gateway.stop.cancel();
-                let _ = tokio::time::timeout(IDLE_GRACE, &mut all_gone).await;
+                let _ = tokio::time::timeout(IDLE_GRACE, self.accepting.connections.wait()).await;
             }
         }
         self.background.cancel();

@@ -79,7 +79,8 @@ pub enum Command {
                             The exit status is Claude Code's own; 1 if it cannot be run.")]
     Claude(claude::ClaudeArgs),
     /// Run the daemon in the foreground.
-    #[command(after_help = "Example:\n  duduclaw serve\n  ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude")]
+    #[command(after_help = "Example:\n  duduclaw serve\n  ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude\n\n\
+                            Exit status: 0 stopped in order, 1 it failed, 5 its address or home is taken.")]
     Serve(serve::ServeArgs),
     /// Check the configuration and the secrets it names; change nothing.
     #[command(

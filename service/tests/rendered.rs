@@ -1,5 +1,7 @@
 //! The rendered files against golden copies, and against the programs that read them.
 
+#![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests fail loudly too")]
+
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

@@ -21,6 +21,7 @@ use super::{Globals, logging};
 use crate::app::{self, Configuration, Options, Role, Running};
 use crate::config::Loaded;
 use crate::config::clients::TokenHash;
+use crate::config::settings::AuthMode;
 use crate::config::surroundings::{Machine, Surroundings};
 use crate::credentials::process_environment;
 use crate::gateway::listener::Address;
@@ -56,6 +57,7 @@ pub(super) async fn run(args: ClaudeArgs, globals: &Globals) -> Result<ExitCode>
     let daemon = Daemon::find(globals)?;
     let door = match daemon {
         Some(daemon) => of_daemon(daemon, &loaded)?,
+        None if serves_nobody(&loaded) => bail!(NO_ACCOUNT),
         None => of_our_own(globals, &loaded.home, &found).await?,
     };
     let status = through(&door, &found, args.args).await;
@@ -63,6 +65,16 @@ pub(super) async fn run(args: ClaudeArgs, globals: &Globals) -> Result<ExitCode>
         gateway.stop().await;
     }
     Ok(code(status?))
+}
+
+const NO_ACCOUNT: &str = "there is no account to serve with: no login and no key was found; run `claude` by itself and \
+                          log in, set CLAUDE_CODE_OAUTH_TOKEN or ANTHROPIC_API_KEY, or name accounts in config.toml";
+
+/// Whether a gateway of this configuration would have nothing to answer with.
+fn serves_nobody(loaded: &Loaded) -> bool {
+    let Some(ready) = &loaded.ready else { return false };
+    let passes = ready.topology.elements().iter().any(|element| element.auth == AuthMode::Passthrough);
+    !passes && ready.topology.accounts().next().is_none()
 }
 
 fn of_daemon(daemon: Daemon, loaded: &Loaded) -> Result<Door> {

@@ -24,7 +24,7 @@ use stage::Stage;
 use story::Story;
 
 /// How long a line stands alone on a terminal.
-const READING_PACE: Duration = Duration::from_millis(220);
+const READING_PACE: Duration = Duration::from_millis(120);
 
 /// Show what it does: the whole system on simulated accounts, told step by step.
 #[derive(Debug, Args)]
@@ -32,7 +32,7 @@ pub struct DemoArgs {
     /// The events themselves, one JSON object a line, and a summary at the end.
     #[arg(long)]
     json: bool,
-    /// Milliseconds before each line. Default: 220 on a terminal, otherwise none.
+    /// Milliseconds before each line. Default: 120 on a terminal, otherwise none.
     #[arg(long, value_name = "MS")]
     pace: Option<u64>,
     /// No pauses.

@@ -20,9 +20,9 @@ pub(super) fn run(_: ServeArgs, globals: &Globals) -> anyhow::Result<Exit> {
     let mut configuration = Configuration::new(globals.named(), Arc::new(Machine));
     let loaded = configuration.load();
     logging::start(globals, loaded.ready.as_ref().map(|ready| &ready.settings.log));
-    for problem in &loaded.report.problems {
-        tracing::warn!("{problem}");
-    }
+    // What keeps it from starting is said at the end, and once.
+    let warnings = loaded.report.problems.iter().filter(|_| loaded.report.may_start());
+    warnings.for_each(|problem| tracing::warn!("{problem}"));
     let options = Options {
         configuration,
         clock: Arc::new(SystemClock::default()),
@@ -44,17 +44,25 @@ async fn serve(options: Options) -> anyhow::Result<Exit> {
     for address in &running.addresses {
         eprintln!("duduclaw listens on {address}");
     }
-    let signals = Signals::catch()?;
+    let mut signals = Signals::catch()?;
     notify::ready();
     let fleet = running.gateway.fleet.clone();
     tokio::select! {
-        told = until_told_to_stop(&mut running, signals) => told?,
+        told = until_told_to_stop(&mut running, &mut signals) => told?,
         never = notify::alive(fleet) => match never {},
     }
     notify::stopping();
     eprintln!("duduclaw is stopping; answers in flight are finished first");
-    running.stop().await;
-    Ok(Exit::Done)
+    let gateway = Arc::clone(&running.gateway);
+    let stopping = running.stop();
+    tokio::pin!(stopping);
+    loop {
+        tokio::select! {
+            () = &mut stopping => return Ok(Exit::Done),
+            _ = signals.terminate.recv() => gateway.stop.cancel(),
+            _ = signals.interrupt.recv() => gateway.stop.cancel(),
+        }
+    }
 }
 
 fn is_taken(error: &StartError) -> bool {
@@ -77,7 +85,7 @@ impl Signals {
     }
 }
 
-async fn until_told_to_stop(running: &mut Running, mut signals: Signals) -> anyhow::Result<()> {
+async fn until_told_to_stop(running: &mut Running, signals: &mut Signals) -> anyhow::Result<()> {
     loop {
         tokio::select! {
             _ = signals.terminate.recv() => return Ok(()),

@@ -236,11 +236,11 @@ mod tests {
         ];
         let said: Vec<_> = faults.iter().map(|fault| format!("{}: {fault}", fault.cause().as_str())).collect();
         insta::assert_snapshot!(said.join("\n"), @r#"
-        empty: the variable UNSET is not set
+        unreadable: the variable UNSET is not set
         empty: the variable BLANK is empty
         unreadable: the variable INNER has blanks inside, which no token has
         empty: /blank is empty
-        empty: /missing is not there
+        unreadable: /missing is not there
         unreadable: /locked cannot be used: permission denied
         "#);
     }
@@ -266,7 +266,7 @@ mod tests {
         unreadable: /other cannot be used: it holds no claudeAiOauth
         empty: claudeAiOauth.accessToken in /blank is empty
         unreadable: /locked cannot be used: permission denied
-        empty: /missing is not there
+        unreadable: /missing is not there
         "#);
     }
 }

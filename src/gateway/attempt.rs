@@ -157,7 +157,7 @@ impl Exchange {
         Attempted::Next
     }
 
-    fn go_elsewhere(&self, grant: Grant, demand: &mut Demand) -> Attempted {
+    fn go_elsewhere(&mut self, grant: Grant, demand: &mut Demand) -> Attempted {
         self.failed_over(&grant.entry, FailoverReason::Renewing);
         demand.renewing.push(grant.account);
         Attempted::Next

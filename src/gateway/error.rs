@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use duduclaw_actors::provider::anthropic::body::error_body;
 use duduclaw_actors::provider::anthropic::error::ErrorKind;
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 
@@ -160,6 +160,9 @@ impl ApiError {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if let Ok(id) = HeaderValue::from_str(request_id) {
             headers.insert(REQUEST_ID, id);
+        }
+        if let Self::Method(allowed) = self {
+            headers.insert(ALLOW, HeaderValue::from_static(allowed));
         }
         match self.retry() {
             Retry::Never => {

@@ -143,6 +143,7 @@ pub struct Exchange {
     pub(super) late_heads: u32,
     pub(super) spent: Spent,
     pub(super) best: Best,
+    left: Option<(EntryId, FailoverReason)>,
     /// Accounts that had no secret to send, and what that means for the request.
     pub(super) left_out: Vec<(AccountId, Why)>,
     body: Buffered,
@@ -180,6 +181,7 @@ impl Exchange {
             late_heads: 0,
             spent: Spent::default(),
             best: Best::default(),
+            left: None,
             left_out: Vec::new(),
             body,
             ticket: Some(ticket),
@@ -225,11 +227,14 @@ impl Exchange {
             demand.spent = self.spent;
             let leased = self.gateway.fleet.failover.lease(demand.clone()).await.map_err(|_| ApiError::Internal)?;
             match leased {
-                Leased::Granted(grant, guard) => match Box::pin(self.attempt(leg, grant, guard, &mut demand)).await? {
-                    Attempted::Answer(answer) => return Ok(Walked::Answered(answer)),
-                    Attempted::Leave => return Ok(Walked::Left),
-                    Attempted::Next => {}
-                },
+                Leased::Granted(grant, guard) => {
+                    self.tell_failover(&grant.entry);
+                    match Box::pin(self.attempt(leg, grant, guard, &mut demand)).await? {
+                        Attempted::Answer(answer) => return Ok(Walked::Answered(answer)),
+                        Attempted::Leave => return Ok(Walked::Left),
+                        Attempted::Next => {}
+                    }
+                }
                 Leased::NotBefore(wait) => self.take_breath(wait, &mut demand).await,
                 Leased::Exhausted(why) => return Ok(Walked::Exhausted(self.with_left_out(why))),
             }
@@ -290,6 +295,7 @@ impl Exchange {
         let returned = self.returns(place.slice_end, soonest).await;
         self.best.slice_over = !returned && place.last == LastSlice::No;
         if returned {
+            self.left = None;
             self.spent = Spent { probe: self.spent.probe, ..Spent::default() };
         }
         returned
@@ -323,14 +329,23 @@ impl Exchange {
     }
 
     pub(super) fn emit(&self, kind: EventKind, severity: Severity) {
-        let evidence = Evidence { request_id: Some(self.inbound.id.clone()), ..Evidence::default() };
-        self.gateway.tell(kind, severity, None, evidence);
+        self.emit_of(None, kind, severity);
     }
 
-    pub(super) fn failed_over(&self, from: &EntryId, why: FailoverReason) {
+    fn emit_of(&self, account: Option<&EntryId>, kind: EventKind, severity: Severity) {
         let evidence = Evidence { request_id: Some(self.inbound.id.clone()), ..Evidence::default() };
-        let kind = EventKind::FailedOver { from: from.clone(), why };
-        self.gateway.tell(kind, Severity::Info, Some(from.clone()), evidence);
+        self.gateway.tell(kind, severity, account.cloned(), evidence);
+    }
+
+    /// An attempt came to nothing. Whether another account gets the request, the next lease tells.
+    pub(super) fn failed_over(&mut self, from: &EntryId, why: FailoverReason) {
+        self.left = Some((from.clone(), why));
+    }
+
+    fn tell_failover(&mut self, to: &EntryId) {
+        if let Some((from, why)) = self.left.take().filter(|(from, _)| from != to) {
+            self.emit_of(Some(to), EventKind::FailedOver { from, why }, Severity::Info);
+        }
     }
 
     /// The place of the request, on its way to whoever sends the answer's last byte.

@@ -299,7 +299,7 @@ fn check_size(request: &Request<Incoming>, live: &Live, target: &str) -> Result<
 fn glance(method: &Method) -> Result<Answer, ApiError> {
     match *method {
         Method::HEAD | Method::GET => Ok(Response::new(AnswerBody::new(Empty::new().map_err(|never| match never {})))),
-        _ => Err(ApiError::Method("GET and HEAD")),
+        _ => Err(ApiError::Method("GET, HEAD")),
     }
 }
 

@@ -23,10 +23,9 @@ pub struct Claude {
 impl Claude {
     /// A new conversation through the gateway of this stage.
     pub fn new(stage: &Stage, version: Version) -> Self {
-        let folder = stage.home(&format!("claude-{version:?}"));
         Self {
             version,
-            folder,
+            folder: stage.home(&format!("claude-{version:?}")),
             session: session_of(version),
             url: stage.url.clone(),
             vars: Vec::new(),
@@ -38,6 +37,13 @@ impl Claude {
     /// The same, which may take longer.
     pub fn waiting(self, more: Duration) -> Self {
         Self { within: self.within + more, ..self }
+    }
+
+    /// Another conversation, of a person with another home.
+    pub fn afresh(self, home: &str) -> Self {
+        let folder = self.folder.join(home);
+        std::fs::create_dir_all(&folder).unwrap();
+        Self { folder, ..self }
     }
 
     /// The same with another base URL.

@@ -30,7 +30,7 @@ pub struct Stage {
 pub struct Plan {
     accounts: Vec<AccountSpec>,
     bind: &'static str,
-    server: String,
+    tables: String,
     vars: Vec<(String, String)>,
     configured: bool,
 }
@@ -41,7 +41,7 @@ impl Stage {
         Plan {
             accounts: accounts.into_iter().collect(),
             bind: "127.0.0.1:0",
-            server: String::new(),
+            tables: String::new(),
             vars: Vec::new(),
             configured: true,
         }
@@ -64,10 +64,11 @@ impl Stage {
         self.sim.log().into_iter().filter(|record| record.endpoint == Endpoint::Messages).collect()
     }
 
-    /// What `duduclaw env` says to a client of this gateway.
-    pub async fn env(&self) -> Vec<(String, String)> {
+    /// What `duduclaw env` says to a client of this gateway, in an environment that has these variables.
+    pub async fn env(&self, vars: &[(&str, &str)]) -> Vec<(String, String)> {
         let mut command = kin::program(Path::new(env!("CARGO_BIN_EXE_duduclaw")), self.folder.path());
         command.args(["env", "--json"]).env("DUDUCLAW_HOME", self.folder.path().join("duduclaw"));
+        command.envs(vars.iter().copied());
         let finished = kin::run(command, kin::PATIENCE).await;
         let told: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&finished.out).unwrap();
         told.into_iter().map(|(name, value)| (name, value.as_str().unwrap_or_default().to_owned())).collect()
@@ -82,10 +83,10 @@ impl Stage {
 }
 
 impl Plan {
-    /// Lines for `[server]`.
-    pub fn server(mut self, lines: &str) -> Self {
-        self.server.push_str(lines);
-        self.server.push('\n');
+    /// Tables for the configuration.
+    pub fn tables(mut self, text: &str) -> Self {
+        self.tables.push_str(text);
+        self.tables.push('\n');
         self
     }
 
@@ -141,7 +142,7 @@ impl Plan {
             "[server]\nbind = \"{}\"\n{}\n[log]\nformat = \"json\"\n[rotation]\nstrategy = \"priority\"\n\
              [providers.anthropic]\nkind = \"anthropic\"\nbase_url = \"{url}\"\nauth = \"claude_oauth\"\n\
              token_url = \"{token_url}\"\n",
-            self.bind, self.server,
+            self.bind, self.tables,
         );
         for (at, account) in self.accounts.iter().enumerate() {
             let held = sim.credentials(&account.name).unwrap();

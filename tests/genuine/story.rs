@@ -66,6 +66,19 @@ impl Story {
         self.wait_for(1, account, kind, fits).await.remove(0)
     }
 
+    /// Waits until a request went on from an account that did not serve it.
+    pub async fn failed_over(&self, from: &str, why: &str) {
+        let fits = |told: &Told| told.what["from"]["name"] == from && told.what["why"] == why;
+        let told = eventually(|| self.of("failed_over").into_iter().find(fits)).await;
+        assert!(told.is_some(), "no request went on from {from} ({why}):\n{}", self.text());
+    }
+
+    /// Waits for an event of a kind, whomever it concerns.
+    pub async fn tells_of(&self, kind: &str) -> Told {
+        let told = eventually(|| self.of(kind).into_iter().next()).await;
+        told.unwrap_or_else(|| panic!("no {kind} was told:\n{}", self.text()))
+    }
+
     /// Waits for a line.
     pub async fn says(&self, part: &str) -> String {
         let found = eventually(|| self.lines().into_iter().find(|line| line.contains(part))).await;

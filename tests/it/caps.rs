@@ -14,18 +14,12 @@ async fn capped(provider: &str, of_a: &str) -> World {
         .await
 }
 
-async fn until_capped(world: &World, name: &str) {
-    while !world.account(name).await.capped {
-        tokio::task::yield_now().await;
-    }
-}
-
 #[tokio::test]
 async fn an_account_at_its_cap_is_left_out_and_comes_back_with_the_windows_reset() {
     let world = capped("", "max_utilization = 0.5").await;
     world.sim.set_used("a", SimWindow::FiveHours, 0.6).unwrap();
     world.turn("s", false).await.served_by("a");
-    until_capped(&world, "a").await;
+    world.until("a", |a| a.capped).await;
     world.turn("s", false).await.served_by("b");
     assert_eq!(world.account("a").await.state, "healthy", "a cap is no hold");
     assert_eq!(world.hits("a"), 1);
@@ -38,9 +32,7 @@ async fn a_cap_on_the_scope_binds_only_its_models() {
     let world = capped("", "max_utilization_fable = 0.5").await;
     world.sim.set_used("a", SimWindow::Fable, 0.6).unwrap();
     world.model("claude-fable-5", "s", "[[say: x]]", false).await.served_by("a");
-    while world.account("a").await.capped_scopes.is_empty() {
-        tokio::task::yield_now().await;
-    }
+    world.until("a", |a| !a.capped_scopes.is_empty()).await;
     world.model("claude-fable-5", "t", "[[say: x]]", false).await.served_by("b");
     world.model("claude-opus-5-5", "u", "[[say: x]]", false).await.served_by("a");
 }
@@ -82,7 +74,7 @@ async fn caps_alone_make_a_chain_go_on() {
     let world = World::with([AccountSpec::oauth("a"), AccountSpec::oauth("b")]).config(text).start().await;
     world.sim.set_used("a", SimWindow::FiveHours, 0.6).unwrap();
     world.turn("s", false).await.served_by("a");
-    until_capped(&world, "a").await;
+    world.until("a", |a| a.capped).await;
     let got = world.turn("s", false).await;
     got.served_by("b");
     assert_eq!(got.header("x-duduclaw-upstream"), Some("second"));

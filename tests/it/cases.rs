@@ -197,6 +197,16 @@ async fn c34_a_dead_grant_is_shown_to_the_token_endpoint_once() {
         let of_a = world.sim.hits("a", Endpoint::Token).len();
         assert!(of_a <= 1 && tokens() >= 1, "{of_a} of {}", tokens());
         assert!(world.account("a").await.needs_login);
+        let login = world.sim.change("a", &AccountChange { log_in: true, ..AccountChange::default() }).unwrap();
+        let held = login.credentials;
+        let document = json!({"claudeAiOauth": {
+            "accessToken": held.token, "refreshToken": held.refresh_token, "expiresAt": held.expires_at,
+            "scopes": ["user:inference"], "subscriptionType": "max",
+        }});
+        std::fs::write(world.home.path().join("a.json"), document.to_string()).unwrap();
+        world.until("a", |a| !a.needs_login).await;
+        world.advance(4000);
+        world.turn("", false).await.served_by("a");
     }
 }
 
@@ -259,6 +269,42 @@ async fn c50_an_account_without_a_login_is_passed_over() {
     assert!(!refused.text().contains("nowhere"), "{}", refused.text());
 }
 
+/// C60: however a stream is framed or coded, its tokens are counted.
+#[tokio::test]
+async fn c60_tokens_are_counted_in_every_framing_and_coding() {
+    let world = World::logins(&["a"]).await;
+    for (nth, fault) in [Fault::OddFraming, Fault::Gzip, Fault::FalseGzip, Fault::Pings { count: 1, every_millis: 0 }]
+        .into_iter()
+        .enumerate()
+    {
+        let cut = Fault::Split { sizes: vec![3], pause_millis: 0 };
+        world.sim.fault(FaultRule::next("a", 2, fault).and(cut));
+        for (at, stream) in [true, false].into_iter().enumerate() {
+            assert_eq!(world.turn("s", stream).await.status, 200);
+            let ended = eventually(|| world.events.of("request_ended").get(2 * nth + at).cloned()).await;
+            let (record, usage) = (world.last("a"), &ended["kind"]["usage"]);
+            assert!(record.output_tokens > 0);
+            assert_eq!(usage["output"], record.output_tokens, "{usage}");
+            assert_eq!(usage["input"], record.usage.unwrap().input, "{usage}");
+        }
+    }
+}
+
+/// C64: every event goes on at once, a ping too.
+#[tokio::test]
+async fn c64_a_ping_is_passed_on_while_nothing_else_comes() {
+    let world = World::logins(&["a"]).await;
+    let stall =
+        FaultRule::next("a", 1, Fault::Pings { count: 1, every_millis: 0 }).and(Fault::StallAfter { events: 2 });
+    world.sim.fault(stall);
+    let mut answer = world.ask("s", "[[say: x]]", true).send().await.unwrap();
+    let mut text = String::new();
+    while !text.contains("event: ping") {
+        text.push_str(&String::from_utf8_lossy(&answer.chunk().await.unwrap().unwrap()));
+    }
+    assert!(text.starts_with("event: message_start"), "{text}");
+}
+
 /// C62: a client that leaves takes its request with it, and the account is none the worse.
 #[tokio::test]
 async fn c62_a_client_that_leaves_ends_the_upstreams_answer_too() {
@@ -269,9 +315,7 @@ async fn c62_a_client_that_leaves_ends_the_upstreams_answer_too() {
     assert_eq!(world.account("a").await.in_flight, 1);
     drop(answer);
     world.sim.until(|log| log.iter().any(|record| record.ending == Ending::ClientClosed)).await;
-    while world.account("a").await.in_flight > 0 {
-        tokio::task::yield_now().await;
-    }
+    world.until("a", |a| a.in_flight == 0).await;
     world.sim.set_pace(0);
     world.turn("s", true).await.served_by("a");
     world.is_well("a").await;
@@ -287,9 +331,7 @@ async fn c62_a_client_that_leaves_before_the_head_ends_the_attempt() {
     eventually(|| (world.hits("a") == 1).then_some(())).await;
     asked.abort();
     world.sim.until(|log| log.iter().any(|record| record.ending == Ending::ClientClosed)).await;
-    while world.account("a").await.in_flight > 0 {
-        tokio::task::yield_now().await;
-    }
+    world.until("a", |a| a.in_flight == 0).await;
     world.turn("s", true).await.served_by("a");
     assert_eq!(world.messages().len(), 2);
     world.is_well("a").await;

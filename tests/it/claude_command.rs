@@ -64,13 +64,32 @@ async fn without_daemon() -> World {
     world
 }
 
-fn tell(child: &Child, signal: Signal) {
-    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
-    kill_process(pid, signal).unwrap();
+/// A command that runs; gone with the test, however that ends.
+struct Run(Child);
+
+impl Run {
+    fn of(command: &mut Command) -> Self {
+        Self(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap())
+    }
+
+    fn tell(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.0.id()).unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    async fn end(mut self) -> Option<i32> {
+        eventually(|| self.0.try_wait().unwrap()).await.code()
+    }
 }
 
-async fn end(mut child: Child) -> Option<i32> {
-    eventually(|| child.try_wait().unwrap()).await.code()
+impl Drop for Run {
+    fn drop(&mut self) {
+        let over = self.0.try_wait().is_ok_and(|status| status.is_some());
+        if !over {
+            self.tell(Signal::TERM);
+            self.0.wait().unwrap();
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,7 +116,7 @@ async fn a_gateway_of_its_own_serves_this_run_and_nobody_else() {
     let mut command = stand_in.command(world.home.path(), &[]);
     command.env("ANTHROPIC_API_KEY", "sk-ant-api03-users").env("ANTHROPIC_BASE_URL", "https://elsewhere.example");
     command.env("CLAUDE_CODE_OAUTH_TOKEN", "sk-ant-oat01-users").env("HTTP_PROXY", "http://127.0.0.1:9");
-    let child = command.stdin(Stdio::null()).spawn().unwrap();
+    let run = Run::of(&mut command);
     let given = stand_in.environment().await;
     assert_eq!(given.get("ANTHROPIC_API_KEY").or(given.get("CLAUDE_CODE_OAUTH_TOKEN")), None);
     assert_eq!((given["NO_PROXY"].as_str(), given["no_proxy"].as_str()), ("127.0.0.1", "127.0.0.1"));
@@ -106,7 +125,7 @@ async fn a_gateway_of_its_own_serves_this_run_and_nobody_else() {
         let body =
             json!({"model": "claude-opus-5-5", "max_tokens": 64, "messages": [{"role": "user", "content": "hi"}]});
         let request = world.client.post(format!("{}/v1/messages", given["ANTHROPIC_BASE_URL"])).bearer_auth(token);
-        request.json(&body).send()
+        request.header("anthropic-version", "2023-06-01").json(&body).send()
     };
     assert_eq!(ask(&given["ANTHROPIC_AUTH_TOKEN"]).await.unwrap().status(), 200);
     assert_eq!(world.hits("a"), 1, "by the account of the configuration");
@@ -123,7 +142,7 @@ async fn a_gateway_of_its_own_serves_this_run_and_nobody_else() {
     let written = std::fs::read_to_string(&log).unwrap();
     assert!(!written.contains(&given["ANTHROPIC_AUTH_TOKEN"]), "its token is in no log");
     std::fs::write(stand_in.path("go"), "").unwrap();
-    assert_eq!(end(child).await, Some(0));
+    assert_eq!(run.end().await, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -133,12 +152,12 @@ async fn signals_end_the_program_and_not_us_before_it() {
     assert_eq!(killed.run(world.home.path(), &[]).status.code(), Some(137), "as a shell tells it");
     let stand_in =
         StandIn::new("trap 'touch interrupted' INT\ntrap 'exit 9' TERM\ntouch ready\nwhile :; do sleep 0.02; done");
-    let child = stand_in.command(world.home.path(), &[]).stdin(Stdio::null()).spawn().unwrap();
+    let run = Run::of(&mut stand_in.command(world.home.path(), &[]));
     eventually(|| stand_in.path("ready").exists().then_some(())).await;
-    tell(&child, Signal::INT);
-    tell(&child, Signal::QUIT);
-    tell(&child, Signal::TERM);
-    assert_eq!(end(child).await, Some(9), "the program's own answer to the signal that we passed on");
+    run.tell(Signal::INT);
+    run.tell(Signal::QUIT);
+    run.tell(Signal::TERM);
+    assert_eq!(run.end().await, Some(9), "the program's own answer to the signal that we passed on");
     assert!(!stand_in.path("interrupted").exists(), "keys of the terminal reach it by themselves");
 }
 
@@ -185,6 +204,16 @@ fn a_program_that_is_not_there_is_told_with_where_it_was_named() {
     let said = text(&output.stderr);
     assert!(said.contains("[runtimes.claude] path names /, which is not a regular file"), "{said}");
     assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn without_any_account_it_is_said_what_to_do_and_nothing_is_begun() {
+    let stand_in = StandIn::new("exit 0");
+    let output = stand_in.run(&stand_in.path("home"), &["-p", "hi"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.contains("no account") && said.contains("CLAUDE_CODE_OAUTH_TOKEN"), "{said}");
+    assert!(!stand_in.path("env").exists());
 }
 
 #[test]

@@ -3,6 +3,13 @@
 //! Each test has a gateway, a simulator, a home and a clock of its own, so none depends on another.
 
 #![expect(unreachable_pub, reason = "one binary: nothing of it can be reached from elsewhere")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "all of it is tests, their helpers too: they fail by panics and live in real time"
+)]
 
 mod access;
 mod amplification;

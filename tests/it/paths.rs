@@ -83,6 +83,7 @@ async fn a_path_answers_its_methods_only() {
         let answer =
             world.raw(format!("{method} {target} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")).await;
         assert_eq!(status(&answer), 405, "{method} {target}");
+        assert!(answer.to_ascii_lowercase().contains("\r\nallow: "), "{answer}");
     }
     assert!(world.sim.log().is_empty());
 }

@@ -1,6 +1,7 @@
 //! What a client saw of an answer, and what an account was taught.
 
 use bytes::Bytes;
+use duduclaw::admin::PoolAccount;
 use duduclaw::sim::{AccountSpec, Endpoint, Fault, Record};
 use duduclaw_actors::event::EventKind;
 use duduclaw_actors::outcome::{Cause, HoldScope};
@@ -9,7 +10,7 @@ use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::support::{World, eventually};
+use crate::support::{PATIENCE, World, eventually};
 
 /// An answer as the client has it.
 #[derive(Clone, Debug)]
@@ -104,6 +105,16 @@ impl World {
             _ => None,
         })
         .collect()
+    }
+
+    /// Waits until the control API shows an account so.
+    pub async fn until(&self, name: &str, shown: impl Fn(&PoolAccount) -> bool) {
+        let looks = async {
+            while !shown(&self.account(name).await) {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, looks).await.expect("the account comes to be so");
     }
 
     /// Waits for an account's hold number `nth`, from 1, and checks it. What was stated as a moment may look shorter by

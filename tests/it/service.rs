@@ -48,8 +48,8 @@ fn the_files_name_the_home_the_addresses_and_the_folders_of_the_programs_found()
     executable(&user.home.join("bin/claude"));
     let duduclaw = user.home.join(".duduclaw");
     std::fs::create_dir(&duduclaw).unwrap();
-    std::fs::write(duduclaw.join("config.toml"), "[server]\nbind = \"127.0.0.1:9187\"\nshutdown_timeout = \"40s\"\n")
-        .unwrap();
+    let config = "[server]\nbind = \"127.0.0.1:9187\"\nshutdown_timeout_seconds = 40\n[providers.anthropic]\nkind = \"anthropic\"\n";
+    std::fs::write(duduclaw.join("config.toml"), config).unwrap();
     let printed = user.printed(&[]);
     let home = user.home.display();
     for part in [

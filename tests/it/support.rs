@@ -234,12 +234,6 @@ impl WorldBuilder {
         self
     }
 
-    /// Changes the simulator.
-    pub fn sim(mut self, change: impl FnOnce(&mut SimConfig)) -> Self {
-        change(&mut self.sim);
-        self
-    }
-
     /// The whole configuration, with `{sim}` for the simulator's address and `{creds}` for the folder with a
     /// `NAME.json` for each login. `[server] bind` must be `127.0.0.1:0`.
     pub fn config(mut self, text: &str) -> Self {

@@ -37,8 +37,8 @@ Every line below is an event of the feed. Nobody's account is used.
 
 const CLOSING: &str = "
 Next:
-  duduclaw claude    Claude Code through this gateway, on your own accounts
-  duduclaw serve     the gateway for all clients; `duduclaw env` points them here
+  duduclaw claude    Claude Code through the gateway, on your own accounts
+  duduclaw serve     the gateway for all clients (see `duduclaw env`)
 ";
 
 impl Screen {
@@ -104,7 +104,7 @@ fn table(tally: &Tally) -> String {
     format!(
         "  {requests} requests took {attempts} attempts: {}.\n  \
          {served} were answered in full, {cut} cut midway and repeated by the client.\n  \
-         {moved} moves of conversations, {refreshed} renewed tokens, {held} client kept waiting.\n  \
+         {moved} moves of conversations, {refreshed} renewed tokens, {held} waits for an account.\n  \
          Errors that the client saw: {errors}\n",
         each.join(", ")
     )

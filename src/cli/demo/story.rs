@@ -118,8 +118,8 @@ impl Story {
         Ok(reply.account)
     }
 
-    /// Asks, and tells what happens until the client has its answer or is kept waiting; then `turn` may change the
-    /// world. Whether it was kept waiting.
+    /// Asks, and tells what happens. If the client is kept waiting, the clock is moved to the end of the wait, and its
+    /// answer must follow.
     pub(super) async fn asks(&mut self, client: &Client, question: Question) -> Result<Asked, Trouble> {
         let client = client.clone();
         let mut asking = pin!(async move { client.ask(question).await });
@@ -151,10 +151,8 @@ impl Story {
 
     fn held_for(&self) -> Duration {
         let now = self.stage.now();
-        let until = self.seen.iter().rev().find_map(|event| match event.kind {
-            EventKind::RequestHeld { until } => until,
-            _ => None,
-        });
+        let held = |event: &Event| if let EventKind::RequestHeld { until } = event.kind { until } else { None };
+        let until = self.seen.iter().rev().find_map(held);
         until.map(|until| until.remaining(now)).unwrap_or_default()
     }
 
@@ -182,4 +180,52 @@ pub(super) enum Asked {
     Answered(String),
     /// It had to wait, and was answered then.
     Held,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn story() -> Story {
+        let stage = Stage::set().await.expect("loopback and a temporary folder are there");
+        Story::new(stage, Screen::json(Box::new(io::sink())))
+    }
+
+    #[tokio::test]
+    async fn an_expected_event_that_does_not_come_is_named() {
+        let mut story = story().await;
+        story.step("One").await.expect("it can be told");
+        tokio::time::pause();
+        let error = story.expect("a token is renewed (token_refreshed)", |_| false).await.expect_err("nothing happens");
+        tokio::time::resume();
+        let text = "in step 1 of the demo an expected event did not come: a token is renewed (token_refreshed)";
+        assert_eq!(error.to_string(), text);
+        story.end().await;
+    }
+
+    #[tokio::test]
+    async fn an_error_that_the_client_saw_ends_the_story() {
+        let mut story = story().await;
+        let client = Client::new(&story.stage.url).expect("it can be made");
+        let fault = crate::sim::FaultRule::next("work", 9, crate::sim::Fault::NoSuchModel).for_all();
+        story.stage.sim.fault(fault);
+        let question = Question { session: "s", form: super::super::client::Form::Whole, tokens: 5 };
+        let error = story.served(&client, question).await.expect_err("the client is told of it").to_string();
+        assert!(error.contains("the client saw an error") && error.contains("404"), "{error}");
+        drop(client);
+        story.end().await;
+    }
+
+    #[tokio::test]
+    async fn an_event_of_the_step_counts_whenever_it_came_and_one_before_it_does_not() {
+        let mut story = story().await;
+        let started = |event: &Event| matches!(event.kind, EventKind::Started { .. });
+        story.expect("started", started).await.expect("it serves");
+        story.expect("started", started).await.expect("it was told already");
+        story.step("One").await.expect("it can be told");
+        tokio::time::pause();
+        story.expect("started", started).await.expect_err("that was before");
+        tokio::time::resume();
+        story.end().await;
+    }
 }

@@ -55,6 +55,9 @@ impl Checker<'_> {
             let text = "is no level; trace, debug, info, warn, error, or e.g. \"duduclaw=debug,hyper=warn\"";
             self.error(bad.mark, format!("log.level {} {text}", shown(bad)));
         }
+        if let Some(format) = raw.and_then(|raw| raw.format.as_ref()).filter(|f| ***f == LogFormat::Journald) {
+            self.not_built(format.mark, "log.format = \"journald\"; lines go to standard error, which journald takes");
+        }
         LogSettings {
             level: level.map_or_else(|| "info".to_owned(), |level| level.value.clone()),
             format: raw.and_then(|raw| raw.format.as_deref().copied()).unwrap_or(LogFormat::Auto),
@@ -93,6 +96,10 @@ impl Checker<'_> {
     }
 
     fn unbuilt_server(&mut self, raw: &Raw) {
+        let interval = raw.rotation.as_deref().and_then(|rotation| rotation.health_interval_seconds.as_ref());
+        if let Some(interval) = interval.filter(|interval| !interval.0.is_zero()) {
+            self.not_built(interval.mark, "checks of credentials (rotation.health_interval_seconds)");
+        }
         let Some(server) = raw.server.as_deref() else { return };
         let polling = server.pool.as_deref().and_then(|pool| pool.usage_refresh_seconds.as_ref());
         if let Some(polling) = polling.filter(|every| !every.0.is_zero()) {

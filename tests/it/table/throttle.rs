@@ -87,7 +87,8 @@ async fn where_nothing_else_is_usable_an_unbound_request_gets_the_429_with_the_b
 async fn a_longer_stated_wait_holds_the_account_as_throttled_and_leaves_its_figures() {
     let world = in_order(&["a", "b"]).await;
     world.turn("s", false).await.served_by("a");
-    let before = eventually_windows(&world).await;
+    world.until("a", |a| a.windows.len() >= 2 && a.windows.values().all(|window| window.reset.is_some())).await;
+    let before = windows(&world.account("a").await);
     world.sim.fault(FaultRule::next("a", 1, throttle("300")));
     world.turn("s", false).await.served_by("b");
     world.held("a", 1, &hold(HoldKind::RateLimited, Cause::Throttled, 300, Stated::ByProvider)).await;
@@ -100,17 +101,6 @@ async fn a_longer_stated_wait_holds_the_account_as_throttled_and_leaves_its_figu
 
 fn windows(view: &duduclaw::admin::PoolAccount) -> Vec<(String, Option<i64>, Option<String>)> {
     view.windows.iter().map(|(name, window)| (name.clone(), window.reset, window.status.clone())).collect()
-}
-
-async fn eventually_windows(world: &World) -> Vec<(String, Option<i64>, Option<String>)> {
-    world.until_state("a", "healthy").await;
-    loop {
-        let known = windows(&world.account("a").await);
-        if known.len() >= 2 && known.iter().all(|(_, reset, _)| reset.is_some()) {
-            return known;
-        }
-        tokio::task::yield_now().await;
-    }
 }
 
 #[tokio::test]
