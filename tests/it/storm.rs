@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use duduclaw::sim::Record;
+use duduclaw_actors::clock::instant;
 use reqwest::RequestBuilder;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::support::{World, eventually};
 
@@ -24,6 +26,10 @@ pub struct Seen {
     pub account: Option<String>,
     /// The body, as far as it came.
     pub body: String,
+    /// When it was sent.
+    pub began: Instant,
+    /// When it was over.
+    pub ended: Instant,
 }
 
 impl Seen {
@@ -82,7 +88,13 @@ pub async fn storm(
 
 /// Sends one request and reads what comes.
 pub async fn send(mark: usize, request: RequestBuilder) -> Seen {
-    let mut seen = Seen { mark, status: None, account: None, body: String::new() };
+    let began = instant();
+    let seen = receive(mark, request, began).await;
+    Seen { ended: instant(), ..seen }
+}
+
+async fn receive(mark: usize, request: RequestBuilder, began: Instant) -> Seen {
+    let mut seen = Seen { mark, status: None, account: None, body: String::new(), began, ended: began };
     let Ok(mut answer) = request.send().await else { return seen };
     seen.status = Some(answer.status().as_u16());
     seen.account = answer.headers().get("x-duduclaw-account").map(|value| value.to_str().unwrap().to_owned());
