@@ -145,7 +145,7 @@ async fn a_second_daemon_of_one_home_is_refused_and_the_first_goes_on() {
     let setting = Setting::with(&["a"], "").await;
     let mut daemon = setting.serve().await;
     let (code, _, said) = setting.run(&["serve"]).await;
-    assert_eq!(code, 5);
+    assert_eq!(code, 1);
     assert!(said.contains("another duduclaw runs with the home") && said.contains("--home"), "{said}");
     let answer = ask(&client(), daemon.url(), "hi", false).send().await.unwrap();
     assert_eq!(answer.status(), 200);
@@ -169,7 +169,7 @@ async fn a_taken_port_is_said_and_nothing_is_left_half_started() {
     let port = taken.local_addr().unwrap().port();
     let setting = Setting::with(&["a"], &format!("bind = \"127.0.0.1:{port}\"\n")).await;
     let (code, _, said) = setting.run(&["serve"]).await;
-    assert_eq!(code, 5);
+    assert_eq!(code, 1);
     assert!(said.contains(&format!("127.0.0.1:{port} is taken")) && said.contains("[server] bind"), "{said}");
     assert!(!setting.home.path().join("daemon.json").exists());
     drop(taken);

@@ -107,7 +107,7 @@ impl Street {
         let sim = Sim::start(config, Arc::new(SystemClock::default()), loopback).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         let mut street =
-            Self { sim, folder, client: reqwest::Client::builder().no_proxy().build().unwrap(), daemons: Vec::new() };
+            Self { sim, folder, client: crate::binary::client(), daemons: Vec::new() };
         street.write_expired_login();
         let text = street.config(second);
         let token_of_b = street.sim.credentials("b").unwrap().token;
