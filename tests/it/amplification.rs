@@ -21,7 +21,7 @@ async fn attempts(world: &World, requests: usize) -> u64 {
 async fn outage(world: &World) -> Vec<Seen> {
     let clock = world.clock.clone();
     let step = move |done: usize| {
-        if done % 40 == 0 {
+        if done.is_multiple_of(40) {
             clock.advance(Duration::from_secs(20));
         }
     };

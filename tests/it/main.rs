@@ -6,7 +6,6 @@
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
-    clippy::print_stderr,
     clippy::disallowed_methods,
     reason = "all of it is tests, their helpers too: they fail by panics and live in real time"
 )]

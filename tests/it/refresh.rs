@@ -87,7 +87,7 @@ async fn a_token_that_ends_in_the_middle_of_a_storm_is_never_noticed_by_a_client
     let world = slow_to_renew(&["a", "b"]).await;
     let clock = world.clock.clone();
     let step = move |done: usize| {
-        if done % 50 == 0 {
+        if done.is_multiple_of(50) {
             clock.advance(Duration::from_secs(LIFE / 2));
         }
     };

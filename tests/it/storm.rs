@@ -56,8 +56,8 @@ impl Seen {
 /// The requests of a storm: every third without a stream, a session for every four, the rest without.
 pub fn requests(world: &World, count: usize) -> Vec<RequestBuilder> {
     let ask = |mark: usize| {
-        let session = if mark % 5 == 0 { String::new() } else { format!("session-{}", mark / 4) };
-        world.ask(&session, &format!("[[words: {}]]", 3 + mark % 17), mark % 3 != 0).header(MARK, mark)
+        let session = if mark.is_multiple_of(5) { String::new() } else { format!("session-{}", mark / 4) };
+        world.ask(&session, &format!("[[words: {}]]", 3 + mark % 17), !mark.is_multiple_of(3)).header(MARK, mark)
     };
     (0..count).map(ask).collect()
 }

@@ -301,12 +301,13 @@ async fn an_observer_that_panics_costs_the_others_no_event_and_shows_them_none_t
 #[tokio::test]
 async fn a_demand_outlives_however_many_deaths_that_are_not_its_own() {
     let house = House::of(1).await;
+    let tasks = TaskTracker::new();
     for _ in 0..3 {
         house.heart.arm(ActorKind::FailoverManager, 5);
         let asked: Vec<_> = (0..20).map(demand).collect();
         let leases = asked.into_iter().map(|demand| {
             let failover = house.fleet.failover.clone();
-            tokio::spawn(async move { failover.lease(demand).await.unwrap() })
+            tasks.spawn(async move { failover.lease(demand).await.unwrap() })
         });
         for lease in leases.collect::<Vec<_>>() {
             assert!(matches!(lease.await.unwrap(), Leased::Granted(..)));
