@@ -106,8 +106,7 @@ impl Street {
         let loopback = "127.0.0.1:0".parse().unwrap();
         let sim = Sim::start(config, Arc::new(SystemClock::default()), loopback).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let mut street =
-            Self { sim, folder, client: crate::binary::client(), daemons: Vec::new() };
+        let mut street = Self { sim, folder, client: crate::binary::client(), daemons: Vec::new() };
         street.write_expired_login();
         let text = street.config(second);
         let token_of_b = street.sim.credentials("b").unwrap().token;
