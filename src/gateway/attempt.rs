@@ -75,18 +75,23 @@ impl Exchange {
             Access::Elsewhere => return Ok(self.go_elsewhere(grant, demand)),
             Access::Missing => {
                 let spending = Spending::new(self, grant, guard, None);
-                return Ok(self.judge(leg, spending, Sent::Nothing(SendError::Reset), demand).await);
+                let sent = Sent::Nothing(SendError::Reset);
+                let classified = self.classify(leg, &spending, &sent);
+                return Ok(self.judge(leg, spending, sent, classified, demand));
             }
         };
         let mut spending = Spending::new(self, grant, guard, held);
         let mut sent = self.send(leg, &mut spending).await?;
-        if self.is_refused(leg, &spending, &sent)
+        let mut classified = self.classify(leg, &spending, &sent);
+        if leg.injects()
+            && classified.outcome == Outcome::Unauthorized
             && let Some(renewed) = self.recover(&spending).await
         {
             spending.renew(renewed);
             sent = self.send(leg, &mut spending).await?;
+            classified = self.classify(leg, &spending, &sent);
         }
-        Ok(self.judge(leg, spending, sent, demand).await)
+        Ok(self.judge(leg, spending, sent, classified, demand))
     }
 
     async fn access(&self, leg: &Leg, grant: &Grant) -> Access {
@@ -174,10 +179,6 @@ impl Exchange {
         Asked { call: self.inbound.call, scope: self.inbound.scope, credential }
     }
 
-    fn is_refused(&self, leg: &Leg, spending: &Spending, sent: &Sent) -> bool {
-        leg.injects() && self.classify(leg, spending, sent).outcome == Outcome::Unauthorized
-    }
-
     /// A refused token is renewed once, unless it cannot be.
     async fn recover(&self, spending: &Spending) -> Option<Arc<Held>> {
         let held = spending.held()?;
@@ -192,8 +193,14 @@ impl Exchange {
         }
     }
 
-    async fn judge(&mut self, leg: &Leg, spending: Spending, sent: Sent, demand: &mut Demand) -> Attempted {
-        let classified = self.classify(leg, &spending, &sent);
+    fn judge(
+        &mut self,
+        leg: &Leg,
+        spending: Spending,
+        sent: Sent,
+        classified: Classified,
+        demand: &mut Demand,
+    ) -> Attempted {
         let why = failover_reason(&classified.outcome);
         let last = spending.report(self, classified);
         match (why, sent) {

@@ -12,7 +12,7 @@ use crate::clock::{Deadline, SharedClock};
 use crate::event::Event;
 use crate::failover::FailoverHandle;
 use crate::id::EvidenceSeq;
-use crate::inbox::Front;
+use crate::inbox::{Front, Rest};
 use crate::journal::Journal;
 use crate::ports::{ActorKind, Heartbeat, SharedSink, Table};
 use crate::timer::Alarm;
@@ -111,7 +111,8 @@ impl State {
                 Front::SetAside(seq) => {
                     tracing::error!(account = %self.args.cell.entry(), seq = seq.0, "evidence that cannot be applied was set aside");
                 }
-                Front::Empty => break,
+                Front::Empty if self.args.cell.inbox.rest() == Rest::Yes => break,
+                Front::Empty => {}
             }
         }
         if applied {
@@ -171,7 +172,7 @@ impl State {
     }
 
     fn set_alarm(&mut self, me: &ActorRef<Msg>) {
-        let next = self.args.cell.committed().health.next_deadline(self.args.clock.now());
+        let next = self.args.cell.next_deadline(self.args.clock.now());
         self.alarm.set(next, me, || Msg::Tick);
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use crate::account::fact::Fact;
 use crate::account::health::Health;
-use crate::clock::Timestamp;
+use crate::clock::{Deadline, Timestamp};
 use crate::id::{AccountId, EntryId, EvidenceSeq, IdentityKey};
 use crate::inbox::Inbox;
 use crate::standing::Standing;
@@ -75,6 +75,12 @@ impl AccountCell {
         let mut committed = self.lock();
         committed.health = health;
         committed.applied = applied;
+    }
+
+    /// When the health next changes by itself.
+    #[must_use]
+    pub fn next_deadline(&self, now: Timestamp) -> Option<Deadline> {
+        self.lock().health.next_deadline(now)
     }
 
     /// The health as a fact for admission, numbered.

@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 use super::demand::{Decision, Demand, Grant, Ticket};
 use super::{Admission, ConversationRecord, Effect, LeaseBook, Leased, Ranked, Snapshot};
 use crate::account::cell::Cells;
-use crate::clock::SharedClock;
+use crate::clock::{SharedClock, Timestamp};
 use crate::event::Event;
 use crate::journal::Journal;
 use crate::outcome::Evidence;
@@ -109,9 +109,10 @@ impl Actor for FailoverActor {
     }
 
     async fn handle(&self, me: ActorRef<Msg>, message: Msg, state: &mut State) -> Result<(), ActorProcessingErr> {
+        let now = state.args.clock.now();
         state.forget_gone();
-        state.translate(message);
-        state.alarm.set(state.admission.next_deadline(state.args.clock.now()), &me, || Msg::Tick);
+        state.translate(message, now);
+        state.alarm.set(state.admission.next_deadline(now), &me, || Msg::Tick);
         state.args.heartbeat.beat(ActorKind::FailoverManager);
         Ok(())
     }
@@ -128,14 +129,10 @@ async fn conversations(journal: &Journal) -> Vec<ConversationRecord> {
 }
 
 impl State {
-    fn translate(&mut self, message: Msg) {
-        let now = self.args.clock.now();
+    fn translate(&mut self, message: Msg, now: Timestamp) {
         match message {
-            Msg::Lease(demand, reply) => self.lease(&demand, reply),
-            Msg::Settle => {
-                let effects = self.admission.settle(now);
-                self.perform(effects);
-            }
+            Msg::Lease(demand, reply) => self.lease(&demand, reply, now),
+            Msg::Settle => self.settle(now),
             Msg::Learn(standing) => {
                 let effects = self.admission.learn(*standing, now);
                 self.perform(effects);
@@ -154,12 +151,19 @@ impl State {
                 self.args.changed.send_modify(|n| *n += 1);
             }
             Msg::Explain(demand, reply) => {
+                self.settle(now);
                 let _ = reply.send(self.admission.explain(&demand, now));
             }
             Msg::Snapshot(reply) => {
+                self.settle(now);
                 let _ = reply.send(self.admission.snapshot(now));
             }
         }
+    }
+
+    fn settle(&mut self, now: Timestamp) {
+        let effects = self.admission.settle(now);
+        self.perform(effects);
     }
 
     /// Whoever waits in a queue and has gone away gives up the place.
@@ -180,11 +184,11 @@ impl State {
         }
     }
 
-    fn lease(&mut self, demand: &Demand, reply: oneshot::Sender<Leased>) {
+    fn lease(&mut self, demand: &Demand, reply: oneshot::Sender<Leased>, now: Timestamp) {
         if reply.is_closed() {
             return;
         }
-        let (decision, effects) = self.admission.lease(demand, self.args.clock.now());
+        let (decision, effects) = self.admission.lease(demand, now);
         match decision {
             Decision::Queued(ticket) => {
                 self.waiting.insert(ticket, reply);
