@@ -19,7 +19,7 @@ use arc_swap::ArcSwap;
 use duduclaw_actors::clock::SharedClock;
 use duduclaw_actors::event::{EventKind, Severity};
 use duduclaw_actors::outcome::Evidence;
-use duduclaw_actors::ports::Observer;
+use duduclaw_actors::ports::{ActorKind, Heartbeat, Observer};
 use duduclaw_actors::root::{Fleet, Ports, StartError as FleetError};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -119,6 +119,14 @@ pub struct Running {
 /// # Errors
 /// When something of it cannot be had; then nothing is left running.
 pub async fn start(options: Options) -> Result<Running, StartError> {
+    start_watched(options, Vec::new()).await
+}
+
+/// The same, with more who listen to the actors' hearts.
+///
+/// # Errors
+/// When something of it cannot be had; then nothing is left running.
+pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) -> Result<Running, StartError> {
     let Options { mut configuration, clock, observers, role, environment } = options;
     let loaded = configuration.load();
     let Some(Ready { settings, topology }) = loaded.ready.filter(|_| loaded.report.may_start()) else {
@@ -143,7 +151,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         clock: Arc::clone(&clock),
         store: MemoryStore::default().opener(),
         observers: all_observers,
-        heartbeat: Arc::clone(&metrics) as _,
+        heartbeat: Arc::new(Hearts { metrics: Arc::clone(&metrics), others: hearts }),
         tasks: tasks.clone(),
     };
     let (fleet, fleet_ended) = Fleet::start(ports, topology.roster().as_ref().clone()).await?;
@@ -186,7 +194,8 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         lock.announce(&addresses);
     }
     gateway.vault.watch();
-    let reloader = Arc::new(reload::Reloader::new(configuration, Arc::clone(&gateway), environment));
+    let reloader =
+        Arc::new(reload::Reloader::new(configuration, loaded.report.source.clone(), Arc::clone(&gateway), environment));
     watch::watch(Arc::clone(&reloader), background.clone());
     let shown = addresses.iter().map(ToString::to_string).collect();
     gateway.tell(EventKind::Started { addresses: shown }, Severity::Info, None, Evidence::default());
@@ -202,6 +211,19 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         shutdown_timeout: settings.server.shutdown_timeout,
         _home: lock,
     })
+}
+
+/// Everybody who listens to the actors' hearts.
+struct Hearts {
+    metrics: Arc<Metrics>,
+    others: Vec<Arc<dyn Heartbeat>>,
+}
+
+impl Heartbeat for Hearts {
+    fn beat(&self, actor: ActorKind) {
+        self.metrics.beat(actor);
+        self.others.iter().for_each(|other| other.beat(actor));
+    }
 }
 
 async fn listeners(binds: &[Bind], role: Role) -> Result<Vec<Listener>, StartError> {
@@ -252,6 +274,15 @@ impl Running {
         let _ = (&mut self.fleet_ended).await;
     }
 
+    /// Whether all connections closed in this time. A stop that is asked for again has no more.
+    async fn gone_within(&self, time: Duration) -> bool {
+        tokio::select! {
+            () = self.accepting.connections.wait() => true,
+            () = tokio::time::sleep(time) => false,
+            () = self.gateway.stop.cancelled() => false,
+        }
+    }
+
     /// Stops everything in order. Ends when all is down.
     pub async fn stop(self) {
         let gateway = &self.gateway;
@@ -261,15 +292,12 @@ impl Running {
         self.acceptors.close();
         self.acceptors.wait().await;
         self.accepting.connections.close();
-        let all_gone = self.accepting.connections.wait();
-        tokio::pin!(all_gone);
         let grace = IDLE_GRACE.min(self.shutdown_timeout);
-        if tokio::time::timeout(grace, &mut all_gone).await.is_err() {
+        if !self.gone_within(grace).await {
             self.accepting.close_idle.cancel();
-            let rest = self.shutdown_timeout.saturating_sub(grace);
-            if tokio::time::timeout(rest, &mut all_gone).await.is_err() {
+            if !self.gone_within(self.shutdown_timeout.saturating_sub(grace)).await {
                 gateway.stop.cancel();
-                let _ = tokio::time::timeout(IDLE_GRACE, &mut all_gone).await;
+                let _ = tokio::time::timeout(IDLE_GRACE, self.accepting.connections.wait()).await;
             }
         }
         self.background.cancel();

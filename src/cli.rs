@@ -4,17 +4,22 @@
 
 pub mod sim;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 mod check;
+mod claude;
 mod completions;
 mod daemon;
+mod demo;
 mod env;
 mod logging;
+mod notify;
 mod serve;
+mod service;
 mod status;
 
 /// What a command's exit status says.
@@ -45,7 +50,7 @@ pub struct Cli {
     /// The home directory. Default: $DUDUCLAW_HOME, ~/.duduclaw.
     #[arg(long, global = true, value_name = "DIR")]
     pub home: Option<PathBuf>,
-    /// The configuration file. Default: $DUDUCLAW_CONFIG, <home>/config.toml.
+    /// The configuration file. Default: $DUDUCLAW_CONFIG, `config.toml` in the home directory.
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Log more; twice for all.
@@ -62,8 +67,18 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Show what it does: the whole system on simulated accounts, told step by step.
+    #[command(after_help = "Example:\n  duduclaw demo\n  duduclaw demo --fast --json\n\n\
+                            Exit status: 0 all went as it should, 1 an expected event did not come.")]
+    Demo(demo::DemoArgs),
+    /// Run Claude Code through the gateway; whatever follows is for Claude Code itself.
+    #[command(after_help = "Example:\n  duduclaw claude\n  duduclaw claude -p \"What does this project do?\"\n\n\
+                            Options of duduclaw itself stand before the command: duduclaw --home DIR claude.\n\
+                            The exit status is Claude Code's own; 1 if it cannot be run.")]
+    Claude(claude::ClaudeArgs),
     /// Run the daemon in the foreground.
-    #[command(after_help = "Example:\n  duduclaw serve\n  ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude")]
+    #[command(after_help = "Example:\n  duduclaw serve\n  ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude\n\n\
+                            Exit status: 0 stopped in order, 1 it failed.")]
     Serve(serve::ServeArgs),
     /// Check the configuration and the secrets it names; change nothing.
     #[command(
@@ -78,8 +93,10 @@ pub enum Command {
     /// Print the variables that point a client here.
     #[command(after_help = "Example:\n  eval \"$(duduclaw env)\" && claude")]
     Env(env::EnvArgs),
+    /// Run under a service manager: print the files for it.
+    #[command(after_help = "Example:\n  duduclaw service print --user")]
+    Service(service::ServiceArgs),
     /// Serve a simulated Anthropic on a loopback port.
-    #[command(after_help = "Example:\n  duduclaw sim --accounts 3")]
     Sim(sim::SimArgs),
     /// Print completions for a shell.
     #[command(after_help = "Example:\n  duduclaw completions zsh > ~/.zfunc/_duduclaw")]
@@ -89,9 +106,9 @@ pub enum Command {
 /// Runs the command line.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::parse_from(guarded(std::env::args_os().collect()));
     match run(cli) {
-        Ok(exit) => exit.into(),
+        Ok(code) => code,
         Err(error) => {
             eprintln!("duduclaw: {error:#}");
             Exit::Failed.into()
@@ -99,20 +116,49 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli) -> anyhow::Result<Exit> {
+/// Commands that pass on whatever follows them.
+const PASSING: [&str; 1] = ["claude"];
+
+/// The command line with `--` after a command that passes everything on, so that nothing after it is read as ours.
+fn guarded(mut line: Vec<OsString>) -> Vec<OsString> {
+    let mut at = 1;
+    while let Some(word) = line.get(at).and_then(|word| word.to_str()) {
+        if PASSING.contains(&word) {
+            line.insert(at + 1, "--".into());
+            return line;
+        }
+        if !word.starts_with('-') {
+            return line;
+        }
+        at += if takes_value(word) { 2 } else { 1 };
+    }
+    line
+}
+
+fn takes_value(option: &str) -> bool {
+    let command = Cli::command();
+    let mut known = command.get_arguments().filter(|argument| argument.get_action().takes_values());
+    known.any(|argument| argument.get_long().is_some_and(|long| option.strip_prefix("--") == Some(long)))
+}
+
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let globals = Globals { home: cli.home, config: cli.config, verbose: cli.verbose, quiet: cli.quiet };
-    match cli.command {
-        Command::Serve(args) => serve::run(args, &globals),
-        Command::Check(args) => check::run(&args, &globals),
-        Command::Status(args) => runtime()?.block_on(status::run(args, &globals)),
-        Command::Env(args) => env::run(&args, &globals),
+    let exit = match cli.command {
+        Command::Claude(args) => return runtime()?.block_on(claude::run(args, &globals)),
+        Command::Demo(args) => runtime()?.block_on(demo::run(args, &globals))?,
+        Command::Serve(args) => serve::run(args, &globals)?,
+        Command::Check(args) => check::run(&args, &globals)?,
+        Command::Status(args) => runtime()?.block_on(status::run(args, &globals))?,
+        Command::Env(args) => env::run(&args, &globals)?,
+        Command::Service(args) => service::run(&args, &globals)?,
         Command::Sim(args) => {
             logging::start(&globals, None);
             runtime()?.block_on(sim::run(args, &mut std::io::stdout()))?;
-            Ok(Exit::Done)
+            Exit::Done
         }
-        Command::Completions(args) => completions::run(&args),
-    }
+        Command::Completions(args) => completions::run(&args)?,
+    };
+    Ok(exit.into())
 }
 
 /// What every command knows.
@@ -132,4 +178,38 @@ impl Globals {
 
 pub(crate) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guard(line: &[&str]) -> Vec<String> {
+        let line = guarded(line.iter().map(OsString::from).collect());
+        line.into_iter().map(|word| word.into_string().expect("it is text")).collect()
+    }
+
+    #[test]
+    fn whatever_follows_claude_is_for_claude() {
+        assert_eq!(guard(&["duduclaw", "claude", "--help"]), ["duduclaw", "claude", "--", "--help"]);
+        let line = ["duduclaw", "-v", "--home", "claude", "--config=x", "claude", "-v", "--", "a"];
+        let guarded = ["duduclaw", "-v", "--home", "claude", "--config=x", "claude", "--", "-v", "--", "a"];
+        assert_eq!(guard(&line), guarded);
+        assert_eq!(guard(&["duduclaw", "help", "claude"]), ["duduclaw", "help", "claude"]);
+        assert_eq!(guard(&["duduclaw"]), ["duduclaw"]);
+        let cli = Cli::parse_from(guard(&["duduclaw", "--home", "/h", "claude", "--home", "/x", "--", "-V"]));
+        assert_eq!(cli.home, Some(PathBuf::from("/h")));
+        let Command::Claude(args) = cli.command else { panic!("it is that command") };
+        assert_eq!(format!("{args:?}"), r#"ClaudeArgs { args: ["--home", "/x", "--", "-V"] }"#);
+    }
+
+    #[test]
+    fn every_command_has_an_example() {
+        let mut command = Cli::command();
+        command.build();
+        for command in command.get_subcommands_mut().filter(|command| command.get_name() != "help") {
+            let help = command.render_help().to_string();
+            assert!(help.contains("Example"), "{help}");
+        }
+    }
 }

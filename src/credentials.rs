@@ -25,7 +25,7 @@ pub use exchange::{
 pub use identity::{IdentityFacts, credential_kind, identity_facts};
 pub use secret::{Fingerprint, MalformedSecret, Secret, SecretShape};
 pub use source::{Environment, SecretSource, process_environment};
-pub use store::{StoredAccount, is_store_name, store_path, stored_accounts};
+pub use store::{StoredAccount, is_store_name, store_file, stored_accounts};
 pub use vault::{
     Assignment, CredentialEvents, CredentialNews, CredentialStatus, Grant, Held, NotNow, Patience, Rejection, Vault,
     VaultParts,

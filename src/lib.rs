@@ -10,6 +10,7 @@ pub mod config;
 pub mod credentials;
 pub mod gateway;
 pub mod metrics;
+pub mod process;
 pub mod sim;
 pub mod store;
 pub mod upstream;

@@ -26,7 +26,7 @@ pub struct Metrics {
     refreshes: Counter,
     restarts: Family<ActorLabels, Counter>,
     head_seconds: Histogram,
-    beats: [AtomicU64; 4],
+    beats: [AtomicU64; 5],
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -142,13 +142,42 @@ impl Metrics {
             EventKind::ActorRestarted { actor } => {
                 self.restarts.get_or_create(&ActorLabels { actor: actor.clone() }).inc();
             }
-            _ => {}
+            EventKind::StateChanged { .. }
+            | EventKind::HoldEnded { .. }
+            | EventKind::BreatherTaken { .. }
+            | EventKind::TrialBegan
+            | EventKind::CredentialBroke { .. }
+            | EventKind::CredentialRenewed
+            | EventKind::LoginNeeded
+            | EventKind::CredentialExpiring { .. }
+            | EventKind::RefreshFailed { .. }
+            | EventKind::Paused
+            | EventKind::Resumed
+            | EventKind::Cleared
+            | EventKind::Detoured { .. }
+            | EventKind::Returned { .. }
+            | EventKind::FailedOver { .. }
+            | EventKind::RequestHeld { .. }
+            | EventKind::RequestReleased
+            | EventKind::PoolExhausted { .. }
+            | EventKind::OutageBegan { .. }
+            | EventKind::OutageEnded { .. }
+            | EventKind::ClockStepped { .. }
+            | EventKind::ConfigReloaded
+            | EventKind::ConfigRefused { .. }
+            | EventKind::Started { .. }
+            | EventKind::Draining => {}
         }
     }
 }
 
-const KINDS: [ActorKind; 4] =
-    [ActorKind::Journal, ActorKind::Account, ActorKind::FailoverManager, ActorKind::ActivityFeed];
+const KINDS: [ActorKind; 5] = [
+    ActorKind::Journal,
+    ActorKind::Account,
+    ActorKind::AccountSupervisor,
+    ActorKind::FailoverManager,
+    ActorKind::ActivityFeed,
+];
 
 fn index(kind: ActorKind) -> usize {
     match kind {
@@ -156,6 +185,7 @@ fn index(kind: ActorKind) -> usize {
         ActorKind::Account => 1,
         ActorKind::FailoverManager => 2,
         ActorKind::ActivityFeed => 3,
+        ActorKind::AccountSupervisor => 4,
     }
 }
 

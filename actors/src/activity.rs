@@ -1,7 +1,7 @@
 //! The activity feed: gives every event its number, keeps the last ones, and hands them on.
 //!
-//! Events wait in an inbox of their own, so that none is lost when the feed's actor dies. Observers see every event, in
-//! order; followers read what was kept and then what comes, and heal a gap by number.
+//! Events wait in an inbox of their own, so that none is lost when the feed's actor dies. Observers see every event once,
+//! in order; one that panics has seen it. Followers read what was kept and then what comes, and heal a gap by number.
 
 mod actor;
 
@@ -13,6 +13,7 @@ use tokio::sync::broadcast;
 pub use actor::{Args, FeedActor, Msg};
 
 use crate::event::{Event, Severity};
+use crate::id::EvidenceSeq;
 use crate::inbox::{Inbox, Reader};
 use crate::ports::{EventSink, Observer};
 use crate::slot::Handle;
@@ -38,6 +39,8 @@ pub struct Shared {
 
 struct Book {
     last: u64,
+    /// The item of the inbox that is being published, its number, and how many observers were shown it.
+    open: Option<(EvidenceSeq, u64, usize)>,
     kept: VecDeque<Arc<Event>>,
     observers: Vec<Box<dyn Observer>>,
 }
@@ -60,7 +63,7 @@ impl Shared {
     pub fn new(observers: Vec<Box<dyn Observer>>) -> Arc<Self> {
         Arc::new(Self {
             inbox: Inbox::default(),
-            book: Mutex::new(Book { last: 0, kept: VecDeque::new(), observers }),
+            book: Mutex::new(Book { last: 0, open: None, kept: VecDeque::new(), observers }),
             followers: broadcast::Sender::new(BACKLOG),
         })
     }
@@ -69,13 +72,11 @@ impl Shared {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn publish(&self, mut event: Event) {
+    /// Publishes an item of the inbox; goes on where an incarnation that died over it stopped.
+    fn publish(&self, item: EvidenceSeq, mut event: Event) {
         let mut book = self.book();
-        book.last += 1;
-        event.seq = book.last;
-        for observer in &mut book.observers {
-            observer.observe(&event);
-        }
+        event.seq = book.number(item);
+        book.show(&event);
         let event = Arc::new(event);
         if event.severity > Severity::Trace {
             book.keep(Arc::clone(&event));
@@ -85,6 +86,25 @@ impl Shared {
 }
 
 impl Book {
+    fn number(&mut self, item: EvidenceSeq) -> u64 {
+        match self.open {
+            Some((open, number, _)) if open == item => number,
+            Some(_) | None => {
+                self.last += 1;
+                self.open = Some((item, self.last, 0));
+                self.last
+            }
+        }
+    }
+
+    fn show(&mut self, event: &Event) {
+        let Some((_, _, shown)) = &mut self.open else { return };
+        while let Some(observer) = self.observers.get_mut(*shown) {
+            *shown += 1;
+            observer.observe(event);
+        }
+    }
+
     fn keep(&mut self, event: Arc<Event>) {
         if self.kept.len() == KEPT {
             self.kept.pop_front();

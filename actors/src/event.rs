@@ -133,7 +133,7 @@ pub enum EventKind {
         /// Whether the model's earlier reasoning is lost by it.
         thinking: ThinkingLoss,
     },
-    /// A request was sent to another account or upstream after an attempt came to nothing.
+    /// A request was sent to this account after an attempt at another came to nothing.
     FailedOver {
         /// The account that did not serve.
         from: EntryId,

@@ -11,6 +11,7 @@
 pub mod actor;
 pub mod admission;
 mod allowance;
+pub mod asker;
 pub mod book;
 pub mod conversations;
 pub mod demand;
@@ -36,15 +37,17 @@ pub use explain::{Place, Ranked};
 pub use rank::Band;
 pub use snapshot::{AccountSnapshot, Snapshot};
 
-use tokio::sync::oneshot;
-
 use self::demand::{Demand, Exhausted, Grant, NotBefore};
 use crate::failover::actor::Msg;
-use crate::slot::{Delivery, Handle};
+use crate::failover::asker::Asker;
+use crate::slot::{Delivery, Handle, Successor};
 use crate::standing::Standing;
 
 #[cfg(test)]
 mod tests;
+
+/// How many incarnations a question may kill before it is given up.
+const DEADLY: u32 = 2;
 
 /// What a demand comes to. A granted lease is returned when its guard is dropped, wherever that happens.
 #[derive(Debug)]
@@ -75,10 +78,10 @@ impl FailoverHandle {
         Self { actor }
     }
 
-    /// Asks for a lease; once more if the FailoverManager died over it.
+    /// Asks for a lease; its successor if the FailoverManager dies meanwhile.
     ///
     /// # Errors
-    /// When its successor did not answer either.
+    /// When it dies over this very demand again and again, or the fleet has stopped.
     pub async fn lease(&self, demand: Demand) -> Result<Leased, Unanswered> {
         self.ask(|reply| Msg::Lease(Box::new(demand.clone()), reply)).await
     }
@@ -104,16 +107,19 @@ impl FailoverHandle {
         self.actor.cast(Msg::Learn(Box::new(standing)));
     }
 
-    async fn ask<T>(&self, message: impl Fn(oneshot::Sender<T>) -> Msg) -> Result<T, Unanswered> {
-        for _ in 0..2 {
+    /// Asks again when the FailoverManager dies, however often, unless it dies over this very question.
+    async fn ask<T>(&self, message: impl Fn(Asker<T>) -> Msg) -> Result<T, Unanswered> {
+        let mut deadly = 0;
+        while deadly < DEADLY {
             let seen = self.actor.incarnation();
-            let (reply, answer) = oneshot::channel();
-            if self.actor.cast(message(reply)) == Delivery::Taken
+            let (asker, answer, fate) = Asker::new();
+            if self.actor.cast(message(asker)) == Delivery::Taken
                 && let Ok(answer) = answer.await
             {
                 return Ok(answer);
             }
-            if !self.actor.next_incarnation(seen).await {
+            deadly += u32::from(fate.was_deadly());
+            if self.actor.next_incarnation(seen).await == Successor::Never {
                 return Err(Unanswered);
             }
         }

@@ -18,25 +18,8 @@ pub struct UpstreamId(pub u32);
 pub struct LeaseId(pub u64);
 
 /// Counts how often an account's credential was replaced. Evidence of an older one is ignored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Generation(pub u64);
-
-impl Generation {
-    /// Of the first credential an account is known by.
-    pub const FIRST: Self = Self(1);
-
-    /// The one before, from which a first reading counts on.
-    #[must_use]
-    pub fn before(self) -> Self {
-        Self(self.0.saturating_sub(1))
-    }
-}
-
-impl Default for Generation {
-    fn default() -> Self {
-        Self::FIRST
-    }
-}
 
 /// The number of a piece of evidence in its account's inbox; later evidence has a larger one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -16,10 +16,15 @@ use tokio::sync::oneshot;
 pub use actor::{Args, JournalActor, Msg};
 
 use crate::ports::{Record, Store, StoreError, Table, Write};
-use crate::slot::{Delivery, Handle};
+use crate::slot::{Delivery, Handle, Successor};
 
 /// The longest a record stays only in memory.
 const WRITE_WITHIN: Duration = Duration::from_millis(500);
+
+/// How many incarnations of the journal are asked for a table.
+const LOAD_TRIES: u32 = 4;
+/// How long a successor may take; one whose store fails does not die, and is asked again.
+const SUCCESSOR_WITHIN: Duration = Duration::from_secs(1);
 
 /// Opens the store, also anew after the thread that held it died.
 pub type OpenStore = Arc<dyn Fn() -> Result<Box<dyn Store>, StoreError> + Send + Sync>;
@@ -50,6 +55,22 @@ impl Dirty {
         records.into_iter().map(|((table, key), value)| Write { table, key, value }).collect()
     }
 
+    /// The stored records as they would be if everything were written.
+    fn overlay(&self, table: Table, stored: Vec<Record>) -> Vec<Record> {
+        let mut by_key: BTreeMap<String, Record> = stored.into_iter().map(|r| (r.key.clone(), r)).collect();
+        for ((_, key), value) in self.records().iter().filter(|((t, _), _)| *t == table) {
+            match value {
+                Some((version, value)) => {
+                    by_key.insert(key.clone(), Record { key: key.clone(), version: *version, value: value.clone() });
+                }
+                None => {
+                    by_key.remove(key);
+                }
+            }
+        }
+        by_key.into_values().collect()
+    }
+
     fn put_back(&self, batch: Vec<Write>) {
         let mut records = self.records();
         for write in batch {
@@ -78,12 +99,29 @@ impl Journal {
     /// All records of a table, those included that are not yet written.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// When the store cannot be read, or the journal dies over it.
     pub async fn load(&self, table: Table) -> Result<Vec<Record>, StoreError> {
         let (reply, answer) = oneshot::channel();
         self.ask(Msg::Load(table, reply))?;
-        let stored = answer.await.map_err(|_| gone())??;
-        Ok(self.overlay(table, stored))
+        answer.await.map_err(|_| gone())?
+    }
+
+    /// The same, asking the journal's successors as well. Not for its supervisor, who would wait for itself.
+    ///
+    /// # Errors
+    /// When the store cannot be read, by several incarnations.
+    pub async fn load_patiently(&self, table: Table) -> Result<Vec<Record>, StoreError> {
+        for _ in 1..LOAD_TRIES {
+            let seen = self.actor.incarnation();
+            if let Ok(records) = self.load(table).await {
+                return Ok(records);
+            }
+            let next = self.actor.next_incarnation(seen);
+            if tokio::time::timeout(SUCCESSOR_WITHIN, next).await == Ok(Successor::Never) {
+                return Err(gone());
+            }
+        }
+        self.load(table).await
     }
 
     /// Writes what is dirty now.
@@ -113,21 +151,6 @@ impl Journal {
             Delivery::Taken => Ok(()),
             Delivery::NobodyThere => Err(gone()),
         }
-    }
-
-    fn overlay(&self, table: Table, stored: Vec<Record>) -> Vec<Record> {
-        let mut by_key: BTreeMap<String, Record> = stored.into_iter().map(|r| (r.key.clone(), r)).collect();
-        for ((_, key), value) in self.dirty.records().iter().filter(|((t, _), _)| *t == table) {
-            match value {
-                Some((version, value)) => {
-                    by_key.insert(key.clone(), Record { key: key.clone(), version: *version, value: value.clone() });
-                }
-                None => {
-                    by_key.remove(key);
-                }
-            }
-        }
-        by_key.into_values().collect()
     }
 }
 

@@ -93,6 +93,8 @@ pub enum ActorKind {
     Journal,
     /// Owns one account's health.
     Account,
+    /// Starts the accounts' actors.
+    AccountSupervisor,
     /// Owns admission.
     FailoverManager,
     /// Owns the feed of events.
@@ -106,6 +108,7 @@ impl ActorKind {
         match self {
             Self::Journal => "journal",
             Self::Account => "account",
+            Self::AccountSupervisor => "account_supervisor",
             Self::FailoverManager => "failover_manager",
             Self::ActivityFeed => "activity_feed",
         }

@@ -11,6 +11,7 @@
 //! book of leases, dirty records. So a death costs a moment, never a fact.
 
 pub mod actor;
+pub mod steps;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use std::time::Duration;
 use ractor::{Actor, ActorRef};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::account::cell::{AccountCell, Cells};
@@ -86,6 +88,11 @@ impl Fleet {
         let lasting = Lasting::new(ports, roster);
         let failed = |error: ractor::SpawnErr| StartError(error.to_string());
         let (root, ended) = RootActor::spawn(None, RootActor, Arc::clone(&lasting)).await.map_err(failed)?;
+        let closing = Arc::clone(&lasting);
+        let ended = lasting.ports.tasks.spawn(async move {
+            let _ = ended.await;
+            closing.close();
+        });
         let fleet = Self {
             failover: lasting.failover_handle(),
             feed: lasting.feed(),
@@ -95,6 +102,8 @@ impl Fleet {
         };
         let roster = fleet.roster();
         fleet.reload(Roster::clone(&roster)).await?;
+        let tasks = fleet.lasting.ports.tasks.clone();
+        tasks.spawn(steps::watch(fleet.clone(), fleet.lasting.over.clone()));
         Ok((fleet, ended))
     }
 
@@ -119,6 +128,18 @@ impl Fleet {
         let stopping = || StartError("the fleet is stopping".to_owned());
         self.root.cast(Msg::Reloaded(reply)).map_err(|_| stopping())?;
         done.await.map_err(|_| stopping())
+    }
+
+    /// Two identities turned out to be one: the state of `before` is joined into that of `now`.
+    pub fn join(&self, before: AccountId, now: AccountId) {
+        let (Some(old), false) = (self.health(before), before == now) else { return };
+        self.tell(now, Fact::Joined(Arc::new(old)));
+    }
+
+    /// Tells the time.
+    #[must_use]
+    pub fn clock(&self) -> SharedClock {
+        SharedClock::clone(&self.lasting.ports.clock)
     }
 
     /// Tells an account what happened to it.
@@ -159,6 +180,7 @@ impl Fleet {
 
     /// Writes down what is dirty and stops every actor.
     pub async fn stop(&self) {
+        self.lasting.over.cancel();
         self.root.stop(None);
     }
 
@@ -171,7 +193,10 @@ impl Fleet {
     fn employ(&self, spec: &AccountSpec, cooldown: Duration, remembered: &Remembered, now: Timestamp) {
         let settings = Settings { thresholds: spec.thresholds, cooldown };
         if let Some(cell) = self.lasting.cells.get(spec.id) {
-            cell.rename(spec.entry.clone());
+            if let Some(was) = cell.rename(spec.identity.clone(), spec.entry.clone()) {
+                self.journal.forget(Table::Health, was);
+                self.keep_now(spec.id);
+            }
             self.tell(spec.id, Fact::Told(HealthEvent::SettingsChanged(settings)));
             return;
         }
@@ -180,6 +205,13 @@ impl Fleet {
             .and_then(|snapshot| restored(snapshot, spec, settings, now))
             .unwrap_or_else(|| Health::new(spec.id, settings));
         self.lasting.cells.insert(AccountCell::new(spec.id, spec.identity.clone(), spec.entry.clone(), health));
+    }
+
+    /// Known by another name it is to be written down anew. An account that is dead just now does so when it is back.
+    fn keep_now(&self, account: AccountId) {
+        if let Some(actor) = self.lasting.directory.handle(account) {
+            actor.cast(crate::account::actor::Msg::Keep);
+        }
     }
 
     async fn remembered(&self) -> Remembered {
@@ -235,6 +267,10 @@ impl Lasting {
             cells: Arc::new(Cells::default()),
             roster: watch::Sender::new(Arc::new(roster)),
             changed: watch::Sender::new(0),
+            over: CancellationToken::new(),
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

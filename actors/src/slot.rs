@@ -3,19 +3,30 @@
 //! The supervisor holds the [`Slot`] and puts each new incarnation into it; everybody else holds a [`Handle`]. There
 //! are no global names, so that fleets in one process never meet.
 
-use ractor::{ActorRef, Message};
+use ractor::{ActorId, ActorRef, Message};
 use tokio::sync::watch;
 
 /// The supervisor's end.
 #[derive(Debug)]
 pub struct Slot<M: Message> {
-    current: watch::Sender<Option<ActorRef<M>>>,
+    current: watch::Sender<Place<M>>,
 }
 
 /// Everybody else's end.
 #[derive(Debug)]
 pub struct Handle<M: Message> {
-    current: watch::Receiver<Option<ActorRef<M>>>,
+    current: watch::Receiver<Place<M>>,
+}
+
+/// Who is there.
+#[derive(Debug)]
+enum Place<M: Message> {
+    /// Nobody yet.
+    Vacant,
+    /// This incarnation; it may be dead by now.
+    Taken(ActorRef<M>),
+    /// Nobody, and nobody will come.
+    Closed,
 }
 
 /// Whether a message found someone. Taken is not handled: an actor may die with messages in its mailbox.
@@ -27,6 +38,15 @@ pub enum Delivery {
     NobodyThere,
 }
 
+/// Whether there is someone new to speak to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Successor {
+    /// Another incarnation is there.
+    Came,
+    /// Nobody will come any more.
+    Never,
+}
+
 impl<M: Message> Clone for Handle<M> {
     fn clone(&self) -> Self {
         Self { current: self.current.clone() }
@@ -35,7 +55,7 @@ impl<M: Message> Clone for Handle<M> {
 
 impl<M: Message> Default for Slot<M> {
     fn default() -> Self {
-        Self { current: watch::Sender::new(None) }
+        Self { current: watch::Sender::new(Place::Vacant) }
     }
 }
 
@@ -46,41 +66,56 @@ impl<M: Message> Slot<M> {
         Handle { current: self.current.subscribe() }
     }
 
-    /// Puts a new incarnation in.
-    pub fn fill(&self, actor: ActorRef<M>) {
-        self.current.send_replace(Some(actor));
+    /// Puts a new incarnation in and tells it `first`.
+    ///
+    /// Until this moment others spoke to its dead predecessor, also while it was being made: `first` must make it look
+    /// at whatever it may have missed.
+    pub fn fill(&self, actor: ActorRef<M>, first: M) {
+        self.current.send_replace(Place::Taken(actor.clone()));
+        // If it died already, its successor will be told.
+        let _ = actor.cast(first);
     }
 
     /// Says that nobody is there and nobody will be.
-    pub fn empty(&self) {
-        self.current.send_replace(None);
+    pub fn close(&self) {
+        self.current.send_replace(Place::Closed);
+    }
+}
+
+impl<M: Message> Place<M> {
+    fn actor(&self) -> Option<&ActorRef<M>> {
+        match self {
+            Self::Taken(actor) => Some(actor),
+            Self::Vacant | Self::Closed => None,
+        }
     }
 
-    /// Whether this is the incarnation in the slot.
-    #[must_use]
-    pub fn holds(&self, id: ractor::ActorId) -> bool {
-        self.current.borrow().as_ref().is_some_and(|actor| actor.get_id() == id)
+    fn id(&self) -> Option<ActorId> {
+        self.actor().map(|actor| actor.get_id())
     }
 }
 
 impl<M: Message> Handle<M> {
     /// Sends a message to the present incarnation.
     pub fn cast(&self, message: M) -> Delivery {
-        let current = self.current.borrow().clone();
+        let current = self.current.borrow().actor().cloned();
         let taken = current.is_some_and(|actor| actor.cast(message).is_ok());
         if taken { Delivery::Taken } else { Delivery::NobodyThere }
     }
 
     /// The number of the present incarnation, to tell a later one by.
     #[must_use]
-    pub fn incarnation(&self) -> Option<ractor::ActorId> {
-        self.current.borrow().as_ref().map(|actor| actor.get_id())
+    pub fn incarnation(&self) -> Option<ActorId> {
+        self.current.borrow().id()
     }
 
-    /// Waits until an incarnation other than `seen` is there; `false` when the slot is gone for good.
-    pub async fn next_incarnation(&self, seen: Option<ractor::ActorId>) -> bool {
+    /// Waits until an incarnation other than `seen` is there, or it is certain that none will be.
+    pub async fn next_incarnation(&self, seen: Option<ActorId>) -> Successor {
         let mut current = self.current.clone();
-        let found = current.wait_for(|actor| actor.as_ref().is_some_and(|a| Some(a.get_id()) != seen)).await;
-        found.is_ok()
+        let other = |place: &Place<M>| place.actor().is_some_and(|actor| Some(actor.get_id()) != seen);
+        match current.wait_for(|place| matches!(place, Place::Closed) || other(place)).await {
+            Ok(place) if place.actor().is_some() => Successor::Came,
+            Ok(_) | Err(_) => Successor::Never,
+        }
     }
 }

@@ -7,11 +7,16 @@ use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
 use crate::gateway::listener::Address;
+
+/// How often the lock is tried again before somebody has it for good, and how long after each try.
+const LOCK_TRIES: u32 = 5;
+const LOCK_REST: Duration = Duration::from_millis(20);
 
 /// The home directory.
 #[derive(Clone, Debug)]
@@ -68,23 +73,30 @@ impl Home {
     /// # Errors
     /// When another daemon has it.
     pub fn lock(&self) -> Result<Lock, HomeError> {
-        let path = self.0.join("daemon.lock");
+        let path = self.lock_path();
         let unusable = |source| HomeError::Unusable { path: path.clone(), source };
         let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
         let file = file.map_err(unusable)?;
-        match file.try_lock() {
+        match patiently(|| file.try_lock()) {
             Ok(()) => Ok(Lock { _file: file, record: self.record() }),
             Err(TryLockError::WouldBlock) => Err(HomeError::Locked(self.0.clone())),
             Err(TryLockError::Error(source)) => Err(unusable(source)),
         }
     }
 
-    /// Where the home's daemon listens, if one runs.
+    /// The home at this path, whether or not it is there; for those who only look.
+    #[must_use]
+    pub fn at(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+
+    /// Where the home's daemon listens, if one runs. A record that a killed one left behind tells nothing: somebody else
+    /// may listen there by now.
     #[must_use]
     pub fn daemon(&self) -> Option<DaemonRecord> {
         let record = serde_json::from_slice(&fs::read(self.record()).ok()?).ok()?;
-        let is_free = self.lock().is_ok();
-        (!is_free).then_some(record)
+        let lock = File::open(self.lock_path()).ok()?;
+        matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)).then_some(record)
     }
 
     /// The key to the control API, made at the first start.
@@ -126,6 +138,10 @@ impl Home {
         }
     }
 
+    fn lock_path(&self) -> PathBuf {
+        self.0.join("daemon.lock")
+    }
+
     fn token_path(&self) -> PathBuf {
         self.0.join("admin-token")
     }
@@ -133,6 +149,17 @@ impl Home {
     fn record(&self) -> PathBuf {
         self.0.join("daemon.json")
     }
+}
+
+/// Who only looks whether a daemon runs holds the lock for an instant, and must not keep one from starting.
+fn patiently(take: impl Fn() -> Result<(), TryLockError>) -> Result<(), TryLockError> {
+    for _ in 0..LOCK_TRIES {
+        match take() {
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_REST),
+            other => return other,
+        }
+    }
+    take()
 }
 
 impl Lock {

@@ -3,7 +3,7 @@
 use duduclaw_actors::account::fact::Fact;
 use duduclaw_actors::account::health::{Check, HealthEvent};
 use duduclaw_actors::event::{Event, EventKind, Severity};
-use duduclaw_actors::id::AccountId;
+use duduclaw_actors::id::{AccountId, EntryId};
 use duduclaw_actors::outcome::Evidence;
 use duduclaw_actors::ports::EventSink;
 use duduclaw_actors::root::Fleet;
@@ -27,8 +27,16 @@ impl NewsDesk {
         self.fleet.tell(account, Fact::Told(event));
     }
 
+    fn entry(&self, account: AccountId) -> Option<EntryId> {
+        self.fleet.roster().accounts.get(&account).map(|spec| spec.entry.clone())
+    }
+
+    fn name(&self, account: AccountId) -> String {
+        self.entry(account).map(|entry| entry.to_string()).unwrap_or_default()
+    }
+
     fn note(&self, account: AccountId, kind: EventKind, severity: Severity) {
-        let entry = self.fleet.roster().accounts.get(&account).map(|spec| spec.entry.clone());
+        let entry = self.entry(account);
         let ts = self.fleet.now();
         self.fleet.feed.emit(Event { seq: 0, ts, kind, severity, account: entry, evidence: Evidence::default() });
     }
@@ -48,7 +56,8 @@ impl CredentialEvents for NewsDesk {
                 self.tell(account, HealthEvent::CredentialRenewed { generation, check: Check::Passed });
             }
             CredentialNews::Broke { cause, detail } => {
-                tracing::error!(account = account.0, detail, "a credential cannot be had");
+                let account_name = self.name(account);
+                tracing::error!(account = account_name, detail, "the secret of an account cannot be had");
                 self.tell(account, HealthEvent::CredentialBroke { cause });
             }
             CredentialNews::ReadAgain { generation } => {
@@ -64,7 +73,7 @@ impl CredentialEvents for NewsDesk {
                 let detail = format!("the renewed login could not be saved: {detail}");
                 self.note(account, EventKind::RefreshFailed { detail }, Severity::Error);
             }
-            CredentialNews::Saved => tracing::info!(account = account.0, "the renewed login is saved now"),
+            CredentialNews::Saved => tracing::info!(account = self.name(account), "the renewed login is saved now"),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Reading the configuration, at the start and again: checked first, put in force as a whole, or not at all.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,12 +9,14 @@ use duduclaw_actors::event::{EventKind, Severity};
 use duduclaw_actors::id::{EntryId, Family};
 use duduclaw_actors::outcome::Evidence;
 use duduclaw_actors::root::Fleet;
+use http::HeaderName;
 use tokio::sync::Mutex;
 
-use crate::config::locate::Named;
+use crate::config::clients::{Client, Clients, Passthrough, TokenHash};
+use crate::config::locate::{self, Named, Source};
 use crate::config::reload::needs_restart;
 use crate::config::report;
-use crate::config::settings::AuthMode;
+use crate::config::settings::{AuthMode, Gate};
 use crate::config::surroundings::Surroundings;
 use crate::config::topology::{Element, IdentityFacts, Ids, Lookups, Topology};
 use crate::config::{self, Loaded, Ready};
@@ -21,7 +24,7 @@ use crate::credentials::{
     Assignment, CLAUDE_TOKEN_URL_VARIABLE, Environment, SecretSource, TokenEndpoint, TokenUrl, credential_kind,
     identity_facts, stored_accounts,
 };
-use crate::gateway::service::{Gateway, Live};
+use crate::gateway::service::{DEFAULT_AUTH_HEADER, Gateway, Live};
 
 /// What the configuration looks at of the machine.
 pub type Machine = Arc<dyn Surroundings + Send + Sync>;
@@ -31,24 +34,69 @@ pub struct Configuration {
     named: Named,
     machine: Machine,
     ids: Ids,
+    seen: Watched,
+    only_client: Option<TokenHash>,
 }
 
 impl Configuration {
     /// The configuration that the command line names, on this machine.
     #[must_use]
     pub fn new(named: Named, machine: Machine) -> Self {
-        Self { named, machine, ids: Ids::default() }
+        Self { named, machine, ids: Ids::default(), seen: Watched::default(), only_client: None }
     }
 
-    /// Reads and checks it.
+    /// The same, with one client instead of those of `[server.auth]`: for a gateway that one program is to use, so
+    /// that no other process of this machine can.
+    #[must_use]
+    pub fn for_one_client(self, token: TokenHash) -> Self {
+        Self { only_client: Some(token), ..self }
+    }
+
+    /// Reads and checks it. What it looks at is noted before it is read, so that no change falls between the two.
     pub fn load(&mut self) -> Loaded {
+        let seen = RefCell::new(Watched::default());
+        if let Some(path) = self.file() {
+            seen.borrow_mut().note(path);
+        }
         let names = |family: Family, folder: &Path| {
+            seen.borrow_mut().note(folder.join(family.as_str()));
             let found = stored_accounts(folder, family).map_err(std::io::Error::other)?;
             Ok(found.into_iter().map(|account| account.name).collect())
         };
         let facts = |_: &EntryId, source: &SecretSource| facts_of(source);
         let lookups = Lookups { names: &names, facts: &facts };
-        config::load(&self.named, &*self.machine, lookups, &mut self.ids)
+        let mut loaded = config::load(&self.named, &*self.machine, lookups, &mut self.ids);
+        if let (Some(ready), Some(token)) = (&mut loaded.ready, self.only_client) {
+            let header = loaded_header(ready);
+            let settings = Arc::make_mut(&mut ready.settings);
+            settings.server.auth = Some(Gate { header, clients: Clients::new(vec![the_client(token)]) });
+        }
+        self.seen = seen.into_inner();
+        loaded
+    }
+
+    /// The file it is read from, or would be if it were there.
+    fn file(&self) -> Option<PathBuf> {
+        let home = locate::home(&self.named, &*self.machine)?;
+        Some(match locate::source(&self.named, &home, &*self.machine) {
+            Source::File(path) => path,
+            Source::BuiltIn => home.join("config.toml"),
+        })
+    }
+}
+
+fn loaded_header(ready: &Ready) -> HeaderName {
+    ready.settings.server.auth.as_ref().map_or_else(|| DEFAULT_AUTH_HEADER.clone(), |gate| gate.header.clone())
+}
+
+fn the_client(token: TokenHash) -> Client {
+    Client {
+        name: Arc::from("companion"),
+        token,
+        models: None,
+        providers: None,
+        max_concurrent: None,
+        passthrough: Passthrough::Open,
     }
 }
 
@@ -67,7 +115,7 @@ pub(super) fn assignments(topology: &Topology, fleet: &Fleet, environment: &Envi
         account,
         source: entry.source.clone(),
         endpoint: endpoint(&topology.elements()[entry.element], environment),
-        generation: fleet.health(account).map(|health| health.generation()).unwrap_or_default().before(),
+        generation: fleet.health(account).map(|health| health.generation()).unwrap_or_default(),
     });
     assigned.collect()
 }
@@ -90,17 +138,27 @@ pub(super) struct Reloader {
     configuration: Mutex<Configuration>,
     gateway: Arc<Gateway>,
     environment: Environment,
+    source: Source,
 }
 
 impl Reloader {
-    pub(super) fn new(configuration: Configuration, gateway: Arc<Gateway>, environment: Environment) -> Self {
-        Self { configuration: Mutex::new(configuration), gateway, environment }
+    /// `source` is where the configuration in force came from.
+    pub(super) fn new(
+        configuration: Configuration,
+        source: Source,
+        gateway: Arc<Gateway>,
+        environment: Environment,
+    ) -> Self {
+        Self { configuration: Mutex::new(configuration), gateway, environment, source }
     }
 
     /// Reads the configuration again. A bad one leaves the old in force and says why.
     pub(super) async fn reload(&self) {
         let mut configuration = self.configuration.lock().await;
         let loaded = configuration.load();
+        if let (Source::File(path), Source::BuiltIn) = (&self.source, &loaded.report.source) {
+            return self.refuse(&format!("{} is not there any more", path.display()));
+        }
         match loaded.ready.filter(|_| loaded.report.may_start()) {
             Some(ready) => self.put_in_force(ready).await,
             None => self.refuse(&report::render(&loaded.report)),
@@ -114,6 +172,9 @@ impl Reloader {
         }
         if let Err(error) = self.gateway.fleet.reload(topology.roster().as_ref().clone()).await {
             return self.refuse(&error.to_string());
+        }
+        for rekeyed in &topology.rekeyed {
+            self.gateway.fleet.join(rekeyed.before, rekeyed.now);
         }
         self.gateway.vault.assign(assignments(&topology, &self.gateway.fleet, &self.environment)).await;
         self.gateway.live.store(Arc::new(Live { settings, topology }));
@@ -132,29 +193,29 @@ impl Reloader {
         self.gateway.tasks.clone()
     }
 
-    /// The files and folders whose change calls for a reload, each with what it looked like.
-    pub(super) async fn sources(&self) -> Watched {
-        let configuration = self.configuration.lock().await;
-        let live = self.gateway.live.load();
-        let mut paths = Vec::new();
-        if let Some(home) = config::locate::home(&configuration.named, &*configuration.machine) {
-            match config::locate::source(&configuration.named, &home, &*configuration.machine) {
-                config::locate::Source::File(path) => paths.push(path),
-                config::locate::Source::BuiltIn => paths.push(home.join("config.toml")),
-            }
-        }
-        paths.push(live.settings.accounts_dir.join(Family::Claude.as_str()));
-        Watched { stamps: paths.into_iter().map(|path| (path.clone(), stamp(&path))).collect() }
+    /// The files and folders whose change calls for a reload, each with what it looked like when it was read.
+    pub(super) async fn seen(&self) -> Watched {
+        self.configuration.lock().await.seen.clone()
     }
 }
 
 /// What watched files and folders looked like.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Watched {
     stamps: HashMap<PathBuf, Option<Stamp>>,
 }
 
 impl Watched {
+    fn note(&mut self, path: PathBuf) {
+        let stamp = stamp(&path);
+        self.stamps.insert(path, stamp);
+    }
+
+    /// Whether any of it looks different now.
+    pub(super) fn has_changed(&self) -> bool {
+        self.stamps.iter().any(|(path, seen)| stamp(path) != *seen)
+    }
+
     /// The folders to watch: a file may be replaced by renaming another over it.
     pub(super) fn folders(&self) -> impl Iterator<Item = &Path> {
         self.stamps.keys().filter_map(|path| path.parent()).chain(self.stamps.keys().map(PathBuf::as_path))

@@ -35,27 +35,25 @@ async fn run(reloader: &Reloader) {
     })
     .inspect_err(|error| tracing::warn!(%error, "changes of files are not told; they are looked for instead"))
     .ok();
-    let mut known = reloader.sources().await;
-    follow(watcher.as_mut(), known.folders());
     loop {
+        follow(watcher.as_mut(), reloader.seen().await.folders());
+        if reloader.seen().await.has_changed() {
+            reloader.reload().await;
+            continue;
+        }
         tokio::select! {
             told = changes.recv() => if told.is_none() { tokio::time::sleep(LOOK).await },
             () = tokio::time::sleep(LOOK) => {}
         }
         tokio::time::sleep(SETTLE).await;
         while changes.try_recv().is_ok() {}
-        let now = reloader.sources().await;
-        if now != known {
-            reloader.reload().await;
-            known = reloader.sources().await;
-            follow(watcher.as_mut(), known.folders());
-        }
     }
 }
 
+/// A folder that is not there yet shows in the nearest one above it.
 fn follow<'a>(watcher: Option<&mut notify::RecommendedWatcher>, folders: impl Iterator<Item = &'a Path>) {
     let Some(watcher) = watcher else { return };
-    for folder in folders.filter(|folder| folder.is_dir()) {
+    for folder in folders.filter_map(|folder| folder.ancestors().find(|ancestor| ancestor.is_dir())) {
         if let Err(error) = watcher.watch(folder, RecursiveMode::NonRecursive) {
             tracing::debug!(%error, folder = %folder.display(), "a folder cannot be watched");
         }

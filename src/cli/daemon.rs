@@ -25,7 +25,7 @@ impl Daemon {
     /// The daemon of the home that the command line names, if one runs there.
     pub(super) fn find(globals: &Globals) -> Result<Option<Self>> {
         let loaded = Configuration::new(globals.named(), Arc::new(Machine)).load();
-        let home = Home::open(&loaded.home)?;
+        let home = Home::at(&loaded.home);
         let Some(record) = home.daemon() else { return Ok(None) };
         let url = record.addresses.iter().find(|address| address.starts_with("http://"));
         Ok(url.map(|url| Self { url: url.clone(), home: home.clone() }))

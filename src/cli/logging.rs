@@ -1,6 +1,9 @@
 //! Where log lines go: standard error, for people on a terminal, as JSON otherwise.
 
+use std::fs::{DirBuilder, OpenOptions};
 use std::io::IsTerminal;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt;
@@ -29,4 +32,23 @@ pub(super) fn start(globals: &Globals, settings: Option<&LogSettings>) {
         builder.with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()).try_init()
     };
     drop(started);
+}
+
+/// A log file larger than this is put aside when the next run begins; one older is kept.
+const LARGE: u64 = 4 * 1024 * 1024;
+
+/// Starts logging to a file in this folder, for a run whose terminal belongs to another program.
+///
+/// # Errors
+/// When the file cannot be written.
+pub(super) fn start_in_file(globals: &Globals, folder: &Path, name: &str) -> std::io::Result<PathBuf> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let path = folder.join(name);
+    if path.metadata().is_ok_and(|meta| meta.len() > LARGE) {
+        std::fs::rename(&path, path.with_extension("log.old"))?;
+    }
+    let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path)?;
+    let level = if globals.verbose > 0 { "duduclaw=debug,duduclaw_actors=debug,info" } else { "info" };
+    drop(fmt().with_env_filter(EnvFilter::new(level)).with_ansi(false).with_writer(file).try_init());
+    Ok(path)
 }

@@ -15,6 +15,9 @@ use serde_json::json;
 use crate::sim::{AccountKind, AccountSpec, AccountView, Sim, SimConfig, SimHandle};
 
 const HELP: &str = "\
+Example:
+  duduclaw sim --accounts 3
+
 What the model does is written in the prompt, in double square brackets:
   [[say: TEXT]]                a text
   [[words: N]]                 a text of N words

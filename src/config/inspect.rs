@@ -59,7 +59,7 @@ fn is_claude_login(element: &Element) -> bool {
 fn broken(entry: &Entry, element: &Element, fault: &SecretFault) -> String {
     let help = match (fault, &entry.source) {
         (SecretFault::NotLoggedIn(_), SecretSource::StoreFile(_)) => {
-            format!("; run `duduclaw login {} --name {}`", element.family.as_str(), entry.id.name)
+            format!("; put the {} login there, or name another source for it", element.family.as_str())
         }
         (SecretFault::NotLoggedIn(_), _) => "; log in with the program it belongs to, or correct the path".to_owned(),
         (SecretFault::Unset(_) | SecretFault::Empty(_), SecretSource::TokenEnv(_) | SecretSource::ApiKeyEnv(_)) => {

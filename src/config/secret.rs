@@ -6,20 +6,13 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use duduclaw_actors::id::Family;
 use duduclaw_actors::outcome::Cause;
 use secrecy::SecretString;
 use serde::Deserialize;
 
 use super::surroundings::Surroundings;
 
-pub use crate::credentials::SecretSource;
-
-/// The account store's file for an account.
-#[must_use]
-pub fn store_file(accounts_dir: &Path, family: Family, name: &str) -> PathBuf {
-    accounts_dir.join(family.as_str()).join(format!("{name}.json"))
-}
+pub use crate::credentials::{SecretSource, store_file};
 
 /// Why a secret cannot be had. It breaks its account, not the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,8 +39,8 @@ impl SecretFault {
     #[must_use]
     pub fn cause(&self) -> Cause {
         match self {
-            Self::Unset(_) | Self::NotLoggedIn(_) | Self::Empty(_) => Cause::Empty,
-            Self::Blanks(_) | Self::Unreadable { .. } => Cause::Unreadable,
+            Self::Empty(_) => Cause::Empty,
+            Self::Unset(_) | Self::NotLoggedIn(_) | Self::Blanks(_) | Self::Unreadable { .. } => Cause::Unreadable,
         }
     }
 }
@@ -243,11 +236,11 @@ mod tests {
         ];
         let said: Vec<_> = faults.iter().map(|fault| format!("{}: {fault}", fault.cause().as_str())).collect();
         insta::assert_snapshot!(said.join("\n"), @r#"
-        empty: the variable UNSET is not set
+        unreadable: the variable UNSET is not set
         empty: the variable BLANK is empty
         unreadable: the variable INNER has blanks inside, which no token has
         empty: /blank is empty
-        empty: /missing is not there
+        unreadable: /missing is not there
         unreadable: /locked cannot be used: permission denied
         "#);
     }
@@ -273,7 +266,7 @@ mod tests {
         unreadable: /other cannot be used: it holds no claudeAiOauth
         empty: claudeAiOauth.accessToken in /blank is empty
         unreadable: /locked cannot be used: permission denied
-        empty: /missing is not there
+        unreadable: /missing is not there
         "#);
     }
 }

@@ -42,6 +42,8 @@ pub struct Settings {
     pub route_prefixes: Vec<Route>,
     /// The account store's folder.
     pub accounts_dir: PathBuf,
+    /// `[runtimes.claude] path`: the Claude Code to run instead of the one that is found.
+    pub claude_path: Option<PathBuf>,
     /// `[store]`.
     pub store: StoreSettings,
     /// `[log]`.

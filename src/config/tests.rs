@@ -62,6 +62,7 @@ fn the_documented_example_has_no_error_and_says_what_is_missing() {
     warning: /c.toml:80: client "nightly" is not let in: /home/me/.config/nightly.token is not there
     warning: /c.toml:82: not built yet: [server.admin], beyond reading the pool with the home directory's token
     warning: /c.toml:107: not built yet: server.pool.usage_refresh_seconds
+    warning: /c.toml:124: not built yet: checks of credentials (rotation.health_interval_seconds)
     warning: /c.toml:126: not built yet: [billing], since no spend is counted
     cannot start: /c.toml:172: monthly_budget_usd of account "metered" of providers.anthropic cannot be kept by this version, which counts no spend; remove it to start without a limit
     warning: /c.toml:178: not built yet: account "host-login" of providers.anthropic: keychain logins, which serve jobs only
@@ -73,13 +74,12 @@ fn the_documented_example_has_no_error_and_says_what_is_missing() {
     warning: /c.toml:263: not built yet: sealing of stored secrets ([secrets] seal, key_file)
     warning: /c.toml:268: not built yet: [store], since state is kept in memory
     warning: /c.toml:272: not built yet: [dispatch]
-    warning: /c.toml:277: not built yet: [runtimes]
     warning: /c.toml:280: not built yet: [notify]
     warning: /c.toml:284: not built yet: [channels]
-    warning: /c.toml:146: account anthropic/primary is not logged in (empty): /home/me/.claude/.credentials.json is not there; log in with the program it belongs to, or correct the path
-    warning: /c.toml:162: account anthropic/backup is broken (empty): the variable CLAUDE_BACKUP_OAUTH_TOKEN is not set; set it
-    warning: /c.toml:168: account anthropic/metered is broken (empty): the variable ANTHROPIC_API_KEY is not set; set it
-    warning: /c.toml:191: account openai/default is broken (empty): the variable OPENAI_API_KEY is not set; set it
+    warning: /c.toml:146: account anthropic/primary is not logged in (unreadable): /home/me/.claude/.credentials.json is not there; log in with the program it belongs to, or correct the path
+    warning: /c.toml:162: account anthropic/backup is broken (unreadable): the variable CLAUDE_BACKUP_OAUTH_TOKEN is not set; set it
+    warning: /c.toml:168: account anthropic/metered is broken (unreadable): the variable ANTHROPIC_API_KEY is not set; set it
+    warning: /c.toml:191: account openai/default is broken (unreadable): the variable OPENAI_API_KEY is not set; set it
     `duduclaw serve` does not start with this config: see "cannot start" above
     "#);
 }
@@ -190,10 +190,10 @@ fn a_secret_of_the_wrong_kind_is_an_error_and_a_missing_one_breaks_its_account_a
     error: /c.toml:15: account anthropic/at-as-key: the variable AT holds a token of a login (sk-ant-at01-…), not an API key; create a key in the provider's console
     error: /c.toml:18: account anthropic/key-file: /key.json holds an API key (sk-ant-api03-…), not an OAuth token; name it as api_key_env
     warning: /c.toml:24: account anthropic/half is broken (unreadable): /h/accounts/claude/half.json cannot be used: it is not JSON of the expected shape; it is left as it is
-    warning: /c.toml:27: account anthropic/nobody is not logged in (empty): /h/accounts/claude/nobody.json is not there; run `duduclaw login claude --name nobody`
+    warning: /c.toml:27: account anthropic/nobody is not logged in (unreadable): /h/accounts/claude/nobody.json is not there; put the claude login there, or name another source for it
     warning: /c.toml:30: account anthropic/spaced is broken (unreadable): the variable SPACED has blanks inside, which no token has; correct it
     warning: /c.toml:33: account anthropic/empty is broken (empty): the variable EMPTY is empty; set it
-    warning: /c.toml:36: account anthropic/unset is broken (empty): the variable UNSET is not set; set it
+    warning: /c.toml:36: account anthropic/unset is broken (unreadable): the variable UNSET is not set; set it
     "#);
     assert!(!text.contains("canary"));
 }

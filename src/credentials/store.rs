@@ -25,10 +25,10 @@ pub fn is_store_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-'))
 }
 
-/// The file of a stored account; `None` if no account can have that name.
+/// The file of a stored account of this name, which [`is_store_name`] has accepted.
 #[must_use]
-pub fn store_path(accounts: &Path, family: Family, name: &str) -> Option<PathBuf> {
-    is_store_name(name).then(|| accounts.join(family.as_str()).join(format!("{name}.json")))
+pub fn store_file(accounts: &Path, family: Family, name: &str) -> PathBuf {
+    accounts.join(family.as_str()).join(format!("{name}.json"))
 }
 
 /// All stored accounts of a family in the order of their names; none if there is no folder. What is in the files is not
@@ -101,9 +101,10 @@ mod tests {
     #[test]
     fn no_name_leads_out_of_the_folder() {
         for name in ["", "..", "../x", "a/b", "a.b", "A", "ä"] {
-            assert_eq!(store_path(Path::new("/s"), Family::Claude, name), None, "{name}");
+            assert!(!is_store_name(name), "{name}");
         }
-        let path = store_path(Path::new("/s"), Family::Codex, "work-1");
-        assert_eq!(path.as_deref(), Some(Path::new("/s/codex/work-1.json")));
+        assert!(is_store_name("work-1"));
+        let path = store_file(Path::new("/s"), Family::Codex, "work-1");
+        assert_eq!(path, Path::new("/s/codex/work-1.json"));
     }
 }

@@ -82,7 +82,7 @@ pub struct Assignment {
     pub source: SecretSource,
     /// Where it is renewed; none for what cannot be.
     pub endpoint: Option<TokenEndpoint>,
-    /// The last generation that is remembered of it; the first credential read counts as the next.
+    /// The generation of the credential that is read first: the one that is remembered of it.
     pub generation: Generation,
 }
 

@@ -10,10 +10,12 @@ use http::header::{AUTHORIZATION, HOST, ORIGIN};
 use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 
+use crate::admin::Admin;
 use crate::config::clients::{Client, Passthrough};
-use crate::config::settings::{Gate, Server};
+use crate::config::settings::Server;
 use crate::gateway::error::ApiError;
 use crate::gateway::headers::{X_API_KEY, X_GOOG_API_KEY, token};
+use crate::gateway::service::Live;
 use crate::upstream::client::is_loopback_host;
 
 /// What tokens of jobs begin with. None are given out while no job runs, so each is an ended one.
@@ -49,13 +51,16 @@ impl Caller {
 /// Lets a request in as the client whose token it shows.
 ///
 /// # Errors
-/// When it shows none, a wrong one, or one of a job that has ended.
-pub fn authenticate(headers: &HeaderMap, gate: Option<&Gate>) -> Result<Caller, ApiError> {
-    let header = gate.map(|gate| &gate.header);
+/// When it shows none, a wrong one, one of a job that has ended, or the key to the control API.
+pub fn authenticate(headers: &HeaderMap, live: &Live, admin: &Admin) -> Result<Caller, ApiError> {
+    let header = live.auth_header();
     if shown_tokens(headers, header).any(|token| token.starts_with(JOB_TOKEN)) {
         return Err(ApiError::Unauthenticated("the job of this token has ended".to_owned()));
     }
-    let Some(gate) = gate else { return Ok(Caller { principal: Arc::default(), client: None }) };
+    if shown_tokens(headers, header).any(|token| admin.is_key(token)) {
+        return Err(ApiError::Unauthenticated("the key to the control API is no client token".to_owned()));
+    }
+    let Some(gate) = &live.settings.server.auth else { return Ok(Caller { principal: Arc::default(), client: None }) };
     let known = shown_tokens(headers, header)
         .filter_map(|token| std::str::from_utf8(token).ok())
         .find_map(|token| gate.clients.authenticate(token));
@@ -65,8 +70,8 @@ pub fn authenticate(headers: &HeaderMap, gate: Option<&Gate>) -> Result<Caller, 
 }
 
 /// Every value of every slot that can hold a token of ours.
-fn shown_tokens<'a>(headers: &'a HeaderMap, header: Option<&'a HeaderName>) -> impl Iterator<Item = &'a [u8]> {
-    let slots = header.into_iter().chain(&SLOTS);
+fn shown_tokens<'a>(headers: &'a HeaderMap, header: &'a HeaderName) -> impl Iterator<Item = &'a [u8]> {
+    let slots = std::iter::once(header).chain(&SLOTS);
     slots.flat_map(|slot| headers.get_all(slot)).map(|value| token(value.as_bytes()))
 }
 
@@ -76,18 +81,21 @@ fn refusal(header: &HeaderName) -> ApiError {
     ))
 }
 
-/// Whether a request was meant for us: its host name is one of ours.
+/// Whether a request was meant for us: every host name in it is one of ours. One without any comes from no browser.
 ///
 /// # Errors
 /// When it names somebody else, as a page does whose name was made to point at this machine.
 pub fn check_host(headers: &HeaderMap, uri: &Uri, local: Option<SocketAddr>, server: &Server) -> Result<(), ApiError> {
-    let named = uri.authority().map(Authority::as_str).or_else(|| headers.get(HOST).and_then(|h| h.to_str().ok()));
-    let Some(named) = named else { return Ok(()) };
-    let host = named.parse::<Authority>().map(|authority| authority.host().to_owned()).unwrap_or_default();
-    if is_ours(&host, local, server) { Ok(()) } else { Err(ApiError::Misdirected(host)) }
+    let line = uri.authority().map(Authority::as_str);
+    let named = headers.get_all(HOST).into_iter().map(|host| host.to_str().unwrap_or_default());
+    named.chain(line).try_for_each(|named| {
+        let host = named.parse::<Authority>().map(|authority| authority.host().to_owned()).unwrap_or_default();
+        if is_ours(&host, local, server) { Ok(()) } else { Err(ApiError::Misdirected(host)) }
+    })
 }
 
 fn is_ours(host: &str, local: Option<SocketAddr>, server: &Server) -> bool {
+    let host = host.strip_suffix('.').unwrap_or(host);
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     if is_loopback_host(host) || server.hosts.contains(&bare.to_ascii_lowercase()) {
         return true;

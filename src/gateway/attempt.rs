@@ -7,12 +7,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use duduclaw_actors::clock;
+use duduclaw_actors::clock::{self, Deadline};
 use duduclaw_actors::event::FailoverReason;
 use duduclaw_actors::failover::LeaseGuard;
-use duduclaw_actors::failover::demand::{Alternatives, Demand, Gate, Grant, LastAnswer, Once, Step};
-use duduclaw_actors::outcome::{Evidence, Outcome, QuotaReading};
+use duduclaw_actors::failover::demand::{Alternatives, Demand, Gate, Grant, LastAnswer, Once, Step, Why};
+use duduclaw_actors::outcome::{Cause, Evidence, Outcome, QuotaReading};
 use duduclaw_actors::provider::anthropic::classify::{self, Asked, Classified, CredentialOwner};
+use duduclaw_actors::standing::Stated;
 use tokio::time::timeout;
 
 use crate::credentials::{Held, NotNow, Patience, Rejection};
@@ -22,12 +23,19 @@ use crate::gateway::fields::Streaming;
 use crate::gateway::hold::stainless_timeout;
 use crate::gateway::outgoing;
 use crate::gateway::reading::Beginning;
+use crate::gateway::rename::Renaming;
 use crate::gateway::service::{Answer, Kind};
 use crate::gateway::spending::Spending;
 use crate::upstream::client::SendError;
+use crate::upstream::tee::DOCUMENT_MAX;
 
 /// What is left of a client's own time-out for an answer without a stream.
 const HEAD_MARGIN: Duration = Duration::from_secs(10);
+
+/// How long after the head an answer may be held back to be judged, unless pings are due sooner.
+const JUDGED_WITHIN: Duration = Duration::from_secs(30);
+/// When to look again for a token whose renewal takes long.
+const RENEWING: Duration = Duration::from_secs(1);
 
 /// What an attempt came to.
 pub(super) enum Attempted {
@@ -56,7 +64,17 @@ enum Access {
     /// It is being renewed, and another account is preferred meanwhile.
     Elsewhere,
     /// It cannot be had now.
-    Missing,
+    Missing(NotNow),
+}
+
+/// What became of a token that was refused.
+enum Recovered {
+    /// There is another: the same account once more.
+    With(Arc<Held>),
+    /// Renewing takes long, or failed for now: that is not the account's fault.
+    NotYet,
+    /// There is no other: the refusal stands.
+    No,
 }
 
 impl Exchange {
@@ -73,25 +91,32 @@ impl Exchange {
         let held = match self.access(leg, &grant).await {
             Access::Ready(held) => held,
             Access::Elsewhere => return Ok(self.go_elsewhere(grant, demand)),
-            Access::Missing => {
-                let spending = Spending::new(self, grant, guard, None);
-                let sent = Sent::Nothing(SendError::Reset);
-                let classified = self.classify(leg, &spending, &sent);
-                return Ok(self.judge(leg, spending, sent, classified, demand));
-            }
+            Access::Missing(why) => return Ok(self.leave_out(&grant, why, demand)),
         };
+        self.count_hop(demand);
         let mut spending = Spending::new(self, grant, guard, held);
         let mut sent = self.send(leg, &mut spending).await?;
         let mut classified = self.classify(leg, &spending, &sent);
-        if leg.injects()
-            && classified.outcome == Outcome::Unauthorized
-            && let Some(renewed) = self.recover(&spending).await
-        {
-            spending.renew(renewed);
-            sent = self.send(leg, &mut spending).await?;
-            classified = self.classify(leg, &spending, &sent);
+        if leg.injects() && classified.outcome == Outcome::Unauthorized {
+            match self.recover(&spending).await {
+                Recovered::With(renewed) => {
+                    spending.renew(renewed);
+                    sent = self.send(leg, &mut spending).await?;
+                    classified = self.classify(leg, &spending, &sent);
+                }
+                Recovered::NotYet => return Ok(self.leave_out(spending.grant(), NotNow::Renewing, demand)),
+                Recovered::No => {}
+            }
         }
         Ok(self.judge(leg, spending, sent, classified, demand))
+    }
+
+    /// An attempt elsewhere after a 429 that stated nothing is such a request's one hop.
+    fn count_hop(&mut self, demand: &Demand) {
+        let unstated = |last: &LastAnswer| last.answered.outcome == (Outcome::Throttled { wait: None });
+        if demand.step == Step::Next && demand.last.as_ref().is_some_and(unstated) {
+            self.spent.unstated_hops = self.spent.unstated_hops.saturating_add(1);
+        }
     }
 
     async fn access(&self, leg: &Leg, grant: &Grant) -> Access {
@@ -104,27 +129,48 @@ impl Exchange {
             (Err(NotNow::NoSecret), _) => return Access::Ready(None),
             (Err(NotNow::Renewing | NotNow::Postponed(_)), Alternatives::Some) => Patience::Short,
             (Err(NotNow::Renewing | NotNow::Postponed(_)), Alternatives::None) => Patience::Full,
-            (Err(NotNow::Unknown | NotNow::Broken(_) | NotNow::LoginNeeded), _) => return Access::Missing,
+            (Err(why @ (NotNow::Unknown | NotNow::Broken(_) | NotNow::LoginNeeded)), _) => {
+                return Access::Missing(why);
+            }
         };
         match (vault.fresh(grant.account, patience).await, grant.alternatives) {
             (Ok(held), _) => Access::Ready(Some(held)),
-            (Err(_), Alternatives::Some) => Access::Elsewhere,
-            (Err(_), Alternatives::None) => Access::Missing,
+            (Err(NotNow::Renewing | NotNow::Postponed(_)), Alternatives::Some) => Access::Elsewhere,
+            (Err(why), _) => Access::Missing(why),
         }
     }
 
-    fn go_elsewhere(&self, grant: Grant, demand: &mut Demand) -> Attempted {
+    /// The account has no secret to send. Nothing was sent, so nothing is held against it; what that means for it, the
+    /// keeper of secrets has told it.
+    fn leave_out(&mut self, grant: &Grant, why: NotNow, demand: &mut Demand) -> Attempted {
+        self.failed_over(&grant.entry, FailoverReason::Auth);
+        let now = self.gateway.clock.now();
+        let held = |until| Why::Held { cause: Cause::Network, until, stated: Stated::Guessed };
+        let meaning = match why {
+            NotNow::LoginNeeded => Some(Why::NeedsLogin),
+            NotNow::Broken(cause) => Some(Why::NeedsPerson(cause)),
+            NotNow::Postponed(retry) => Some(held(retry)),
+            NotNow::Renewing => Some(held(Deadline::after(now, RENEWING))),
+            NotNow::Unknown | NotNow::NoSecret => None,
+        };
+        self.left_out.extend(meaning.map(|why| (grant.account, why)));
+        demand.tried.push(grant.account);
+        demand.step = Step::Next;
+        Attempted::Next
+    }
+
+    fn go_elsewhere(&mut self, grant: Grant, demand: &mut Demand) -> Attempted {
         self.failed_over(&grant.entry, FailoverReason::Renewing);
         demand.renewing.push(grant.account);
         Attempted::Next
     }
 
-    /// Sends, once more at once if the connection failed before a head.
+    /// Sends, once more at once if the connection failed before a head; what is merely passed through may not bear it.
     async fn send(&mut self, leg: &Leg, spending: &mut Spending) -> Result<Sent, ApiError> {
         let first = self.send_once(leg, spending).await?;
         match first {
-            Sent::Nothing(_) => self.send_once(leg, spending).await,
-            Sent::Answer(_) | Sent::NoHead => Ok(first),
+            Sent::Nothing(_) if self.inbound.kind != Kind::Passthrough => self.send_once(leg, spending).await,
+            Sent::Answer(_) | Sent::NoHead | Sent::Nothing(_) => Ok(first),
         }
     }
 
@@ -137,8 +183,8 @@ impl Exchange {
             Err(_) => Sent::NoHead,
             Ok(Err(error)) => Sent::Nothing(error),
             Ok(Ok(response)) => {
-                let keepalive = self.live.settings.server.sse_keepalive;
-                let patience = keepalive.map(|keepalive| clock::instant() + keepalive);
+                let patience = self.live.settings.server.sse_keepalive.unwrap_or(JUDGED_WITHIN);
+                let patience = clock::instant() + patience;
                 Sent::Answer(Box::new(Beginning::read(response, patience).await))
             }
         };
@@ -180,16 +226,17 @@ impl Exchange {
     }
 
     /// A refused token is renewed once, unless it cannot be.
-    async fn recover(&self, spending: &Spending) -> Option<Arc<Held>> {
-        let held = spending.held()?;
+    async fn recover(&self, spending: &Spending) -> Recovered {
+        let Some(held) = spending.held() else { return Recovered::No };
         let rejected = held.secret.fingerprint();
-        match self.gateway.vault.refresh_rejected(spending.account(), rejected, Patience::Full).await {
-            Rejection::Refreshed(held) | Rejection::Adopted(held) => Some(held),
-            Rejection::StillSame
-            | Rejection::GrantLost
-            | Rejection::Failed
-            | Rejection::StillRenewing
-            | Rejection::Broken(_) => None,
+        let patience = match spending.grant().alternatives {
+            Alternatives::Some => Patience::Short,
+            Alternatives::None => Patience::Full,
+        };
+        match self.gateway.vault.refresh_rejected(spending.account(), rejected, patience).await {
+            Rejection::Refreshed(held) | Rejection::Adopted(held) => Recovered::With(held),
+            Rejection::Failed | Rejection::StillRenewing => Recovered::NotYet,
+            Rejection::StillSame | Rejection::GrantLost | Rejection::Broken(_) => Recovered::No,
         }
     }
 
@@ -207,9 +254,23 @@ impl Exchange {
             (Some(_), Sent::Answer(beginning)) if self.inbound.kind == Kind::Passthrough => {
                 Attempted::Answer(spending.relay(self, leg, *beginning, &Outcome::Relayed))
             }
-            (None, Sent::Answer(beginning)) => self.relay(leg, spending, *beginning, &last.answered.outcome),
+            (None, Sent::Answer(beginning)) => {
+                let beginning = self.whole_if_renamed(leg, *beginning).await;
+                self.relay(leg, spending, beginning, &last.answered.outcome)
+            }
+            (_, Sent::Nothing(error)) if self.inbound.kind == Kind::Passthrough => {
+                Attempted::Answer(ApiError::Unreachable(error.to_string()).answer(&self.inbound.id))
+            }
             (why, sent) => self.next(leg, spending, sent, why.unwrap_or(FailoverReason::Transport), last, demand),
         }
+    }
+
+    /// A message in which the model's name is to be exchanged is read to its end first: its length must be known.
+    async fn whole_if_renamed(&self, leg: &Leg, beginning: Beginning) -> Beginning {
+        if self.renamed(leg).is_none() || !Renaming::needs_whole(&beginning) {
+            return beginning;
+        }
+        beginning.whole(DOCUMENT_MAX, self.live.settings.server.timeouts.stream_idle).await
     }
 
     /// The attempt came to nothing: what was answered is kept, and admission is asked again.
@@ -227,9 +288,6 @@ impl Exchange {
         }
         if self.is_too_late(&last.answered.outcome) {
             return Attempted::Answer(ApiError::HeadTimeout(self.head_within()).answer(&self.inbound.id));
-        }
-        if last.answered.outcome == (Outcome::Throttled { wait: None }) {
-            self.spent.unstated_hops = self.spent.unstated_hops.saturating_add(1);
         }
         self.failed_over(spending.entry(), why);
         demand.tried.push(spending.account());

@@ -96,13 +96,23 @@ impl Reading<'_> {
 
 async fn next(body: &mut Incoming) -> Result<Option<Bytes>, ApiError> {
     while let Some(frame) = body.frame().await {
-        let frame =
-            frame.map_err(|_| ApiError::Invalid("the request body ended before its announced length".to_owned()))?;
+        let frame = frame.map_err(|error| broken(&error))?;
         if let Ok(data) = frame.into_data() {
             return Ok(Some(data));
         }
     }
     Ok(None)
+}
+
+/// An end before the end is a client that went away; anything else is no HTTP.
+fn broken(error: &hyper::Error) -> ApiError {
+    let cause = std::error::Error::source(error).and_then(|source| source.downcast_ref::<std::io::Error>());
+    match cause.map(std::io::Error::kind) {
+        Some(std::io::ErrorKind::InvalidInput | std::io::ErrorKind::InvalidData) => {
+            ApiError::Invalid("the chunks of the request body are not framed as HTTP has it".to_owned())
+        }
+        Some(_) | None => ApiError::BrokenOff,
+    }
 }
 
 fn declared(body: &Incoming) -> Option<u64> {

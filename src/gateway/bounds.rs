@@ -12,8 +12,11 @@ use crate::gateway::error::ApiError;
 #[derive(Debug)]
 pub struct Bounds {
     all: Option<Arc<Semaphore>>,
-    clients: Mutex<HashMap<Arc<str>, (u32, Arc<Semaphore>)>>,
+    clients: Mutex<HashMap<Arc<str>, ClientBound>>,
 }
+
+/// A client's bound, and how many it was made for.
+type ClientBound = (u32, Arc<Semaphore>);
 
 impl Bounds {
     /// At most this many at once; `None` = no bound.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use duduclaw_actors::provider::anthropic::body::error_body;
 use duduclaw_actors::provider::anthropic::error::ErrorKind;
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 
@@ -25,6 +25,9 @@ pub enum ApiError {
     /// The request makes no sense as it is.
     #[error("{0}")]
     Invalid(String),
+    /// The client went away before its request was whole.
+    #[error("the request body ended before its announced length")]
+    BrokenOff,
     /// No token, or a wrong one.
     #[error("{0}")]
     Unauthenticated(String),
@@ -90,7 +93,7 @@ impl ApiError {
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self {
-            Self::Invalid(_) => StatusCode::BAD_REQUEST,
+            Self::Invalid(_) | Self::BrokenOff => StatusCode::BAD_REQUEST,
             Self::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
             Self::Forbidden(_) | Self::CrossOrigin => StatusCode::FORBIDDEN,
             Self::NotFound(_) => StatusCode::NOT_FOUND,
@@ -111,7 +114,7 @@ impl ApiError {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Invalid(_) | Self::Method(_) | Self::UrlTooLong(_) | Self::HeadersTooLarge(_) => {
+            Self::Invalid(_) | Self::BrokenOff | Self::Method(_) | Self::UrlTooLong(_) | Self::HeadersTooLarge(_) => {
                 ErrorKind::InvalidRequest
             }
             Self::Unauthenticated(_) => ErrorKind::Authentication,
@@ -131,6 +134,7 @@ impl ApiError {
             Self::Overloaded(_) | Self::ClientBusy(_) | Self::Stopping => Retry::After(Duration::from_secs(1)),
             Self::Exhausted { retry_after: Some(wait), .. } => Retry::After(*wait),
             Self::Invalid(_)
+            | Self::BrokenOff
             | Self::Forbidden(_)
             | Self::NotFound(_)
             | Self::Method(_)
@@ -156,6 +160,9 @@ impl ApiError {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if let Ok(id) = HeaderValue::from_str(request_id) {
             headers.insert(REQUEST_ID, id);
+        }
+        if let Self::Method(allowed) = self {
+            headers.insert(ALLOW, HeaderValue::from_static(allowed));
         }
         match self.retry() {
             Retry::Never => {

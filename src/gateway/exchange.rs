@@ -11,8 +11,10 @@ use bytes::Bytes;
 use duduclaw_actors::clock::{Deadline, Timestamp, sleep_until};
 use duduclaw_actors::event::{EventKind, FailoverReason, Severity};
 use duduclaw_actors::failover::Leased;
-use duduclaw_actors::failover::demand::{BindsThinking, Demand, Exhausted, NotBefore, Once, Remedy, Spent, Step, Via};
-use duduclaw_actors::id::{EntryId, ModelScope};
+use duduclaw_actors::failover::demand::{
+    BindsThinking, Demand, Exhausted, NotBefore, Once, Remedy, Spent, Step, Via, Why,
+};
+use duduclaw_actors::id::{AccountId, EntryId, ModelScope};
 use duduclaw_actors::outcome::{CallKind, Evidence, Usage};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, Method, StatusCode};
@@ -29,6 +31,7 @@ use crate::gateway::final_answer::{self, Best, Verdicts};
 use crate::gateway::headers::response::Stamp;
 use crate::gateway::hold::LastSlice;
 use crate::gateway::relay::End;
+use crate::gateway::rename::Renaming;
 use crate::gateway::service::{Answer, Gateway, Kind, Live};
 use crate::gateway::ticket::Ticket;
 
@@ -140,6 +143,9 @@ pub struct Exchange {
     pub(super) late_heads: u32,
     pub(super) spent: Spent,
     pub(super) best: Best,
+    left: Option<(EntryId, FailoverReason)>,
+    /// Accounts that had no secret to send, and what that means for the request.
+    pub(super) left_out: Vec<(AccountId, Why)>,
     body: Buffered,
     ticket: Option<Ticket>,
 }
@@ -175,6 +181,8 @@ impl Exchange {
             late_heads: 0,
             spent: Spent::default(),
             best: Best::default(),
+            left: None,
+            left_out: Vec::new(),
             body,
             ticket: Some(ticket),
         }
@@ -188,6 +196,7 @@ impl Exchange {
                 Err(error) => break error.answer(&self.inbound.id),
                 Ok(Some(answer)) => {
                     self.gateway.holds.over(self.conversation.key);
+                    self.tell_release();
                     break answer;
                 }
                 Ok(None) if self.wait_for_return(&verdicts).await => {}
@@ -218,15 +227,23 @@ impl Exchange {
             demand.spent = self.spent;
             let leased = self.gateway.fleet.failover.lease(demand.clone()).await.map_err(|_| ApiError::Internal)?;
             match leased {
-                Leased::Granted(grant, guard) => match Box::pin(self.attempt(leg, grant, guard, &mut demand)).await? {
-                    Attempted::Answer(answer) => return Ok(Walked::Answered(answer)),
-                    Attempted::Leave => return Ok(Walked::Left),
-                    Attempted::Next => {}
-                },
+                Leased::Granted(grant, guard) => {
+                    self.tell_failover(&grant.entry);
+                    match Box::pin(self.attempt(leg, grant, guard, &mut demand)).await? {
+                        Attempted::Answer(answer) => return Ok(Walked::Answered(answer)),
+                        Attempted::Leave => return Ok(Walked::Left),
+                        Attempted::Next => {}
+                    }
+                }
                 Leased::NotBefore(wait) => self.take_breath(wait, &mut demand).await,
-                Leased::Exhausted(why) => return Ok(Walked::Exhausted(why)),
+                Leased::Exhausted(why) => return Ok(Walked::Exhausted(self.with_left_out(why))),
             }
         }
+    }
+
+    /// Of an account without a secret admission may know only that it was tried.
+    fn with_left_out(&self, why: Exhausted) -> Exhausted {
+        why.explained(&self.left_out, self.gateway.clock.now())
     }
 
     fn demand(&self, leg: &Leg) -> Demand {
@@ -278,6 +295,7 @@ impl Exchange {
         let returned = self.returns(place.slice_end, soonest).await;
         self.best.slice_over = !returned && place.last == LastSlice::No;
         if returned {
+            self.left = None;
             self.spent = Spent { probe: self.spent.probe, ..Spent::default() };
         }
         returned
@@ -286,6 +304,12 @@ impl Exchange {
     fn tell_wait(&mut self, until: Option<Deadline>) {
         if !std::mem::replace(&mut self.best.wait_told, true) {
             self.emit(EventKind::RequestHeld { until }, Severity::Info);
+        }
+    }
+
+    fn tell_release(&self) {
+        if self.best.wait_told {
+            self.emit(EventKind::RequestReleased, Severity::Info);
         }
     }
 
@@ -305,14 +329,23 @@ impl Exchange {
     }
 
     pub(super) fn emit(&self, kind: EventKind, severity: Severity) {
-        let evidence = Evidence { request_id: Some(self.inbound.id.clone()), ..Evidence::default() };
-        self.gateway.tell(kind, severity, None, evidence);
+        self.emit_of(None, kind, severity);
     }
 
-    pub(super) fn failed_over(&self, from: &EntryId, why: FailoverReason) {
+    fn emit_of(&self, account: Option<&EntryId>, kind: EventKind, severity: Severity) {
         let evidence = Evidence { request_id: Some(self.inbound.id.clone()), ..Evidence::default() };
-        let kind = EventKind::FailedOver { from: from.clone(), why };
-        self.gateway.tell(kind, Severity::Info, Some(from.clone()), evidence);
+        self.gateway.tell(kind, severity, account.cloned(), evidence);
+    }
+
+    /// An attempt came to nothing. Whether another account gets the request, the next lease tells.
+    pub(super) fn failed_over(&mut self, from: &EntryId, why: FailoverReason) {
+        self.left = Some((from.clone(), why));
+    }
+
+    fn tell_failover(&mut self, to: &EntryId) {
+        if let Some((from, why)) = self.left.take().filter(|(from, _)| from != to) {
+            self.emit_of(Some(to), EventKind::FailedOver { from, why }, Severity::Info);
+        }
     }
 
     /// The place of the request, on its way to whoever sends the answer's last byte.
@@ -356,6 +389,12 @@ impl Exchange {
     pub(super) fn renamed<'a>(&self, leg: &'a Leg) -> Option<&'a str> {
         let asked = self.inbound.asked.name.as_deref()?;
         Some(leg.model()).filter(|model| *model != asked)
+    }
+
+    /// What replies are to call the model, if the provider knows it by another name than the client.
+    pub(super) fn renaming(&self, leg: &Leg) -> Option<Renaming> {
+        self.renamed(leg)?;
+        self.inbound.asked.name.as_deref().map(Renaming::to)
     }
 
     pub(super) fn is_our_token(&self, token: &[u8]) -> bool {

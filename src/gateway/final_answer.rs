@@ -11,16 +11,18 @@ use duduclaw_actors::clock::{Deadline, Timestamp};
 use duduclaw_actors::event::{EventKind, Severity};
 use duduclaw_actors::failover::demand::{CapsOnly, Exhausted, Reason, Remedy, Why};
 use duduclaw_actors::outcome::{Cause, QuotaReading, QuotaStatus};
-use duduclaw_actors::provider::anthropic::quota::{PREFIX, claim_of, unified_headers};
+use duduclaw_actors::provider::anthropic::error::ProviderError;
+use duduclaw_actors::provider::anthropic::quota::{claim_of, unified_headers};
 use duduclaw_actors::standing::Stated;
-use http::header::{CONTENT_LENGTH, HeaderValue, RETRY_AFTER};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 
 use crate::gateway::error::{ApiError, seconds_up};
 use crate::gateway::exchange::{Exchange, Leg, soonest_return};
 use crate::gateway::headers::response::{self, Relay};
-use crate::gateway::reading::Beginning;
+use crate::gateway::pool_quota;
+use crate::gateway::reading::{Beginning, Shown};
 use crate::gateway::service::{Answer, AnswerBody};
 
 /// The best refusals so far, one of each kind.
@@ -45,15 +47,7 @@ struct Kept {
 impl Best {
     /// Keeps a refusal, if its whole body was read.
     pub(super) fn keep(&mut self, beginning: Beginning, leg: &Leg) {
-        if !beginning.is_whole() || beginning.head.status.is_success() {
-            return;
-        }
-        let kept = Kept {
-            status: beginning.head.status,
-            headers: beginning.head.headers,
-            body: beginning.packets.concat().into(),
-            upstream: leg.name().to_owned(),
-        };
+        let Some(kept) = Kept::of(beginning, leg) else { return };
         let place = match kept.status {
             StatusCode::TOO_MANY_REQUESTS => &mut self.quota,
             status if status.is_server_error() => &mut self.fault,
@@ -74,14 +68,15 @@ pub(super) type Verdicts = Vec<(Leg, Exhausted)>;
 /// Makes the final answer.
 pub(super) fn make(exchange: &mut Exchange, verdicts: &Verdicts) -> Answer {
     let now = exchange.gateway.clock.now();
-    let why = describe(verdicts, now);
+    let why = describe(verdicts, Naming::of(exchange), now);
     let best = std::mem::take(&mut exchange.best);
     if best.slice_over {
         let back = ApiError::Exhausted { message: why, retry_after: Some(Duration::from_secs(1)) };
         return back.answer(&exchange.inbound.id);
     }
     exchange.gateway.holds.over(exchange.conversation.key);
-    exchange.emit(EventKind::PoolExhausted { reasons: why.clone() }, Severity::Warning);
+    let reasons = describe(verdicts, Naming::Names, now);
+    exchange.emit(EventKind::PoolExhausted { reasons }, Severity::Warning);
     match remedy(verdicts, now) {
         Remedy::Wait { until, stated, caps_only } => {
             wait(exchange, best, verdicts, Return { until, stated, caps_only }, why, now)
@@ -177,11 +172,34 @@ fn holds_by_quota(reason: &Reason) -> bool {
 }
 
 impl Kept {
+    /// A refusal whose whole body was read; or the error with which a stream began, as the answer it stands for.
+    fn of(beginning: Beginning, leg: &Leg) -> Option<Self> {
+        let whole = beginning.is_whole();
+        let Beginning { head, packets, shown, .. } = beginning;
+        let upstream = leg.name().to_owned();
+        if !head.status.is_success() {
+            return whole.then(|| Self {
+                status: head.status,
+                headers: head.headers,
+                body: packets.concat().into(),
+                upstream,
+            });
+        }
+        let Shown::Event { data, .. } = shown else { return None };
+        let status = ProviderError::read(&data).known_kind()?.status();
+        let mut headers = head.headers;
+        headers.remove(CONTENT_ENCODING);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        Some(Self { status, headers, body: data.into(), upstream })
+    }
+
     fn answer(self, exchange: &Exchange, truth: HeaderMap) -> Answer {
         let stamp = exchange.stamp_refusal(&self.upstream);
         let mut headers = response::relayed(&self.headers, Relay::Changed, &stamp);
         if self.status == StatusCode::TOO_MANY_REQUESTS {
-            drop_claims(&mut headers);
+            // One account's word is not the pool's.
+            headers.remove(RETRY_AFTER);
+            pool_quota::drop_claims(&mut headers);
         }
         headers.extend(truth);
         headers.insert(CONTENT_LENGTH, HeaderValue::from(self.body.len()));
@@ -192,27 +210,39 @@ impl Kept {
     }
 }
 
-/// One account's word is not the pool's.
-fn drop_claims(headers: &mut HeaderMap) {
-    headers.remove(RETRY_AFTER);
-    let claims: Vec<_> = headers.keys().filter(|name| name.as_str().starts_with(PREFIX)).cloned().collect();
-    for name in claims {
-        headers.remove(name);
+/// How accounts are called in a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Naming {
+    /// By their names.
+    Names,
+    /// By their place in the text: clients are not to see names.
+    Numbers,
+}
+
+impl Naming {
+    fn of(exchange: &Exchange) -> Self {
+        if exchange.live.settings.server.account_header.is_some() { Self::Names } else { Self::Numbers }
+    }
+
+    fn call(self, reason: &Reason, at: usize) -> String {
+        match self {
+            Self::Names => reason.entry.name.to_string(),
+            Self::Numbers => format!("account {}", at + 1),
+        }
     }
 }
 
 /// Who cannot serve and why, for a person.
-fn describe(verdicts: &Verdicts, now: Timestamp) -> String {
-    let lines: Vec<String> =
-        verdicts.iter().flat_map(|(_, why)| &why.reasons).map(|reason| sentence(reason, now)).collect();
+fn describe(verdicts: &Verdicts, naming: Naming, now: Timestamp) -> String {
+    let reasons = verdicts.iter().flat_map(|(_, why)| &why.reasons).enumerate();
+    let lines: Vec<String> = reasons.map(|(at, reason)| sentence(&naming.call(reason, at), reason, now)).collect();
     if lines.is_empty() {
         return "no account is configured for this request".to_owned();
     }
     format!("no account can serve this request now: {}", lines.join("; "))
 }
 
-fn sentence(reason: &Reason, now: Timestamp) -> String {
-    let name = &reason.entry.name;
+fn sentence(name: &str, reason: &Reason, now: Timestamp) -> String {
     match &reason.why {
         Why::Disabled => format!("{name} is disabled in the configuration"),
         Why::Paused => format!("{name} is paused by the operator"),

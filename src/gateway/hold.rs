@@ -32,7 +32,7 @@ pub struct Holds {
 #[derive(Clone, Copy, Debug)]
 struct Waited {
     first: Timestamp,
-    last: Timestamp,
+    forgotten_at: Deadline,
 }
 
 /// A place among those who wait.
@@ -70,12 +70,13 @@ impl Holds {
         began: Timestamp,
         now: Timestamp,
     ) -> Option<Place> {
-        let first = conversation.map_or(began, |key| self.first_wait(key, began, now));
+        let slice = slice(headers);
+        let first = conversation.map_or(began, |key| self.first_wait(key, slice, began, now));
         let whole = Deadline::after(first, hold);
         if whole.is_due(now) {
             return None;
         }
-        let slice = Deadline::after(began, slice(headers));
+        let slice = Deadline::after(began, slice);
         let last = if whole.sooner(slice, now) == whole { LastSlice::Yes } else { LastSlice::No };
         let permit = Arc::clone(&self.places).try_acquire_owned().ok()?;
         Some(Place { slice_end: whole.sooner(slice, now), last, _permit: permit })
@@ -88,16 +89,18 @@ impl Holds {
         }
     }
 
-    fn first_wait(&self, key: ConversationKey, began: Timestamp, now: Timestamp) -> Timestamp {
+    /// The time to come back begins when the slice is over, however long that was.
+    fn first_wait(&self, key: ConversationKey, slice: Duration, began: Timestamp, now: Timestamp) -> Timestamp {
         let mut since = self.since();
         if since.len() >= REMEMBERED_MAX {
-            since.retain(|_, waited| now.since(waited.last) < FORGET_AFTER);
+            since.retain(|_, waited| !waited.forgotten_at.is_due(now));
         }
-        let waited = since.entry(key).or_insert(Waited { first: began, last: now });
-        if began.since(waited.last) >= FORGET_AFTER {
+        let forgotten_at = Deadline::after(now, slice + FORGET_AFTER);
+        let waited = since.entry(key).or_insert(Waited { first: began, forgotten_at });
+        if waited.forgotten_at.is_due(began) {
             waited.first = began;
         }
-        waited.last = now;
+        waited.forgotten_at = forgotten_at;
         waited.first
     }
 

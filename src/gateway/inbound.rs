@@ -6,6 +6,7 @@ use duduclaw_actors::id::ModelScope;
 use http::Request;
 use hyper::body::Incoming;
 
+use crate::config::clients::Client;
 use crate::gateway::access::Caller;
 use crate::gateway::body::Buffered;
 use crate::gateway::error::ApiError;
@@ -36,11 +37,8 @@ pub(super) async fn read(
         Kind::Models | Kind::Passthrough => Fields::default(),
     };
     let asked = asked(&fields);
-    if let Some(client) = &caller.client
-        && !asked.base.is_empty()
-        && !client.may_use_model(&asked.base)
-    {
-        return Err(ApiError::Forbidden(format!("this client may not use the model {:?}", asked.base)));
+    if let Some(client) = &caller.client {
+        may_use(client, &asked, &fields, kind)?;
     }
     let inbound = Inbound {
         id: id.to_owned(),
@@ -56,6 +54,23 @@ pub(super) async fn read(
         began,
     };
     Ok((inbound, buffered))
+}
+
+/// Every model in the request counts, those of its tools too; a limited client must name one.
+fn may_use(client: &Client, asked: &AskedModel, fields: &Fields<'_>, kind: Kind) -> Result<(), ApiError> {
+    if matches!(kind, Kind::Models | Kind::Passthrough) {
+        return Ok(());
+    }
+    if client.models.is_some() && asked.base.is_empty() {
+        return Err(ApiError::Invalid("this client is limited to some models; the request must name one".to_owned()));
+    }
+    let tools =
+        fields.tools.iter().filter_map(|tool| tool.model.as_ref()).map(|model| split_long_context(&model.value).0);
+    let named = std::iter::once(asked.base.as_str()).filter(|base| !base.is_empty()).chain(tools);
+    match named.into_iter().find(|model| !client.may_use_model(model)) {
+        Some(model) => Err(ApiError::Forbidden(format!("this client may not use the model {model:?}"))),
+        None => Ok(()),
+    }
 }
 
 async fn read_fields(body: &Bytes) -> Result<Fields<'static>, FieldsError> {

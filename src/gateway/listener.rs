@@ -7,6 +7,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,9 +96,11 @@ impl Listener {
             Address::Tcp(socket) => TcpListener::bind(socket).await.map(Self::Tcp),
             Address::Unix(path) => bind_unix(path),
         };
-        bound.map_err(|source| match source.kind() {
-            io::ErrorKind::AddrInUse => BindError::Taken { address: address.clone() },
-            _ => BindError::Failed { address: address.clone(), source },
+        bound.map_err(|source| {
+            if source.kind() == io::ErrorKind::AddrInUse {
+                return BindError::Taken { address: address.clone() };
+            }
+            BindError::Failed { address: address.clone(), source }
         })
     }
 
@@ -148,6 +151,9 @@ fn bind_unix(path: &Path) -> io::Result<Listener> {
 }
 
 fn is_leftover(path: &Path) -> bool {
+    if !std::fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket()) {
+        return false;
+    }
     let refused = std::os::unix::net::UnixStream::connect(path);
     refused.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
@@ -174,9 +180,10 @@ pub async fn accept(listener: Listener, accepting: Accepting) {
             accepted = next(&listener) => accepted,
         };
         match accepted {
-            Ok(Socket::Tcp(stream, peer)) => {
+            Ok(Socket::Tcp(stream)) => {
                 let _ = stream.set_nodelay(true);
-                accepting.connections.spawn(serve(stream, Some(peer), accepting.clone()));
+                let local = stream.local_addr().ok();
+                accepting.connections.spawn(serve(stream, local, accepting.clone()));
             }
             Ok(Socket::Unix(stream)) => {
                 accepting.connections.spawn(serve(stream, None, accepting.clone()));
@@ -190,18 +197,19 @@ pub async fn accept(listener: Listener, accepting: Accepting) {
 }
 
 enum Socket {
-    Tcp(tokio::net::TcpStream, SocketAddr),
+    Tcp(tokio::net::TcpStream),
     Unix(tokio::net::UnixStream),
 }
 
 async fn next(listener: &Listener) -> io::Result<Socket> {
     match listener {
-        Listener::Tcp(listener) => listener.accept().await.map(|(stream, peer)| Socket::Tcp(stream, peer)),
+        Listener::Tcp(listener) => listener.accept().await.map(|(stream, _)| Socket::Tcp(stream)),
         Listener::Unix(listener, _) => listener.accept().await.map(|(stream, _)| Socket::Unix(stream)),
     }
 }
 
-async fn serve<S>(stream: S, peer: Option<SocketAddr>, accepting: Accepting)
+/// `local` is the address that the client reached, for a socket that has one.
+async fn serve<S>(stream: S, local: Option<SocketAddr>, accepting: Accepting)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -209,7 +217,7 @@ where
     let gateway = Arc::clone(&accepting.gateway);
     let service = service_fn(move |request: http::Request<Incoming>| {
         let gateway = Arc::clone(&gateway);
-        async move { Ok::<Answer, Infallible>(gateway.answer(request, peer).await) }
+        async move { Ok::<Answer, Infallible>(gateway.answer(request, local).await) }
     });
     let connection = builder.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);

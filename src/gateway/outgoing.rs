@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use duduclaw_actors::id::{AccountId, CredentialKind};
+use http::header::{ACCEPT_ENCODING, HeaderValue};
 use reqwest::Url;
 
 use crate::config::settings::AuthMode;
@@ -12,6 +13,9 @@ use crate::gateway::error::ApiError;
 use crate::gateway::exchange::{Exchange, Leg};
 use crate::gateway::headers::{self, Attempt, Credential};
 use crate::gateway::splice::{Body, Splice};
+
+/// A reply in which the model's name is to be exchanged must be readable.
+const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
 
 /// Makes the request of an attempt on this leg, with this secret.
 ///
@@ -31,7 +35,10 @@ pub(super) fn request(
         streaming: inbound.streaming,
         long_context: inbound.asked.long_context,
     };
-    let headers = headers::request(&inbound.headers, &attempt).map_err(|_| ApiError::Internal)?;
+    let mut headers = headers::request(&inbound.headers, &attempt).map_err(|_| ApiError::Internal)?;
+    if exchange.renamed(leg).is_some() {
+        headers.insert(ACCEPT_ENCODING, IDENTITY);
+    }
     let mut request =
         reqwest::Request::new(inbound.method.clone(), url(leg.element().base_url.url(), inbound.target.as_str()));
     *request.headers_mut() = headers;

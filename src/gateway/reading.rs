@@ -1,13 +1,17 @@
 //! Reading as much of an answer as it takes to know what it means, before a byte of it goes to the client.
 
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use duduclaw_actors::provider::anthropic::classify::Seen;
 use http::response::Parts;
+use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use tokio::time::{Instant, timeout_at};
 
+use crate::gateway::relay::BrokenOff;
 use crate::upstream::coding::{Coding, Decoder};
 use crate::upstream::first_event::{First, FirstEvent};
 use crate::upstream::tee::Shape;
@@ -50,6 +54,14 @@ pub enum Shown {
 }
 
 impl Shown {
+    fn text(text: Vec<u8>) -> Self {
+        if text.is_empty() { Self::Nothing } else { Self::Body(text) }
+    }
+
+    fn unjudged() -> Self {
+        Self::Event { name: "unjudged".to_owned(), data: Vec::new() }
+    }
+
     /// As the provider's rules want it; `None` when the connection broke.
     #[must_use]
     pub fn as_seen(&self) -> Option<Seen<'_>> {
@@ -65,23 +77,59 @@ impl Shown {
 }
 
 impl Beginning {
-    /// Reads the beginning of an answer: the first event of a stream, the first packet of any other good answer, the
-    /// body of an error. `patience` bounds the wait for a first event.
-    pub async fn read(response: http::Response<reqwest::Body>, patience: Option<Instant>) -> Self {
+    /// Reads the beginning of an answer: the first event of a stream, the first text of any other good answer, the body
+    /// of an error. `patience` bounds the wait for a good answer's beginning.
+    pub async fn read(response: http::Response<reqwest::Body>, patience: Instant) -> Self {
         let (head, body) = response.into_parts();
         if head.status.is_client_error() || head.status.is_server_error() {
             return error(head, body).await;
         }
         match Shape::of(&head.headers) {
             Shape::Events if head.status.is_success() => events(head, body, patience).await,
-            Shape::Events | Shape::Document | Shape::Other => document(head, body).await,
+            Shape::Events | Shape::Document | Shape::Other => document(head, body, patience).await,
         }
+    }
+
+    /// Reads on to the end of the body, unless it is longer than `most`, pauses for `idle`, or breaks off: then the
+    /// rest goes on as it would have.
+    #[must_use]
+    pub async fn whole(mut self, most: usize, idle: Duration) -> Self {
+        let mut length: usize = self.packets.iter().map(Bytes::len).sum();
+        while length <= most
+            && let Some(rest) = &mut self.rest
+        {
+            match timeout_at(duduclaw_actors::clock::instant() + idle, next(rest)).await {
+                Err(_) => break,
+                Ok(None) => self.rest = None,
+                Ok(Some(Err(_))) => {
+                    self.rest = Some(reqwest::Body::wrap(Broken));
+                    break;
+                }
+                Ok(Some(Ok(packet))) => {
+                    length += packet.len();
+                    self.packets.push(packet);
+                }
+            }
+        }
+        self
     }
 
     /// Whether the whole body was read.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.rest.is_none()
+    }
+}
+
+/// The rest of a body that broke off.
+struct Broken;
+
+impl Body for Broken {
+    type Data = Bytes;
+    type Error = BrokenOff;
+
+    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        Poll::Ready(Some(Err(BrokenOff)))
     }
 }
 
@@ -98,10 +146,8 @@ async fn next(body: &mut reqwest::Body) -> Option<Result<Bytes, reqwest::Error>>
     }
 }
 
-async fn events(head: Parts, mut body: reqwest::Body, patience: Option<Instant>) -> Beginning {
+async fn events(head: Parts, mut body: reqwest::Body, until: Instant) -> Beginning {
     let mut gate = FirstEvent::new(Coding::of(&head.headers));
-    let far = || duduclaw_actors::clock::instant() + Duration::from_secs(86_400);
-    let until = patience.unwrap_or_else(far);
     loop {
         let held = match timeout_at(until, next(&mut body)).await {
             Err(_) => gate.give_up(),
@@ -125,19 +171,30 @@ fn shown(first: First) -> Shown {
     match first {
         First::Event { name, data } => Shown::Event { name, data },
         First::Ended => Shown::Nothing,
-        First::Full | First::TimedOut | First::Unreadable => {
-            Shown::Event { name: "unjudged".to_owned(), data: Vec::new() }
-        }
+        First::Full | First::TimedOut | First::Unreadable => Shown::unjudged(),
     }
 }
 
-async fn document(head: Parts, mut body: reqwest::Body) -> Beginning {
-    match next(&mut body).await {
-        None => Beginning { head, packets: Vec::new(), rest: None, shown: Shown::Nothing },
-        Some(Err(_)) => Beginning { head, packets: Vec::new(), rest: None, shown: Shown::Broken },
-        Some(Ok(packet)) => {
-            let shown = Shown::Body(readable(&head, &[packet.slice(..packet.len().min(GLANCE))]));
-            Beginning { head, packets: vec![packet], rest: Some(body), shown }
+/// Reads until some text shows: a packet may hold no more than the head of a compressed body.
+async fn document(head: Parts, mut body: reqwest::Body, until: Instant) -> Beginning {
+    let mut decoder = Decoder::new(Coding::of(&head.headers));
+    let (mut packets, mut text, mut length) = (Vec::new(), Vec::new(), 0);
+    loop {
+        match timeout_at(until, next(&mut body)).await {
+            Err(_) => return Beginning { head, packets, rest: Some(body), shown: Shown::unjudged() },
+            Ok(None) => return Beginning { head, packets, rest: None, shown: Shown::text(text) },
+            Ok(Some(Err(_))) => return Beginning { head, packets: Vec::new(), rest: None, shown: Shown::Broken },
+            Ok(Some(Ok(packet))) => {
+                length += packet.len();
+                decoder.read(&packet[..packet.len().min(GLANCE)], |piece| text.extend_from_slice(piece));
+                packets.push(packet);
+            }
+        }
+        if !text.trim_ascii().is_empty() {
+            return Beginning { head, packets, rest: Some(body), shown: Shown::Body(text) };
+        }
+        if !decoder.is_readable() || length > GLANCE {
+            return Beginning { head, packets, rest: Some(body), shown: Shown::unjudged() };
         }
     }
 }
@@ -158,8 +215,7 @@ async fn error(head: Parts, mut body: reqwest::Body) -> Beginning {
             }
         }
     };
-    let text = readable(&head, &packets);
-    let shown = if text.is_empty() { Shown::Nothing } else { Shown::Body(text) };
+    let shown = Shown::text(readable(&head, &packets));
     Beginning { head, packets, rest, shown }
 }
 

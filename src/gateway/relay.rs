@@ -20,6 +20,7 @@ use tokio::time::{Instant, Sleep};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::gateway::meter::Meter;
+use crate::gateway::rename::{Begun, Renaming};
 use crate::gateway::watch::Watch;
 
 /// The longest beginning of an event that is kept back.
@@ -65,6 +66,8 @@ pub struct Parts {
     pub rest: Option<reqwest::Body>,
     /// Looks at what passes.
     pub watch: Watch,
+    /// The model's name that a stream is to show, if not the provider's.
+    pub renaming: Option<Renaming>,
     /// How long quiet is borne.
     pub patience: Patience,
     /// Ends the body when the gateway stops.
@@ -91,6 +94,7 @@ pub struct Relay {
     fragment_len: usize,
     rest: Option<Pin<Box<reqwest::Body>>>,
     watch: Option<Watch>,
+    renaming: Option<Renaming>,
     open: Openness,
     patience: Patience,
     last_byte: Instant,
@@ -119,6 +123,7 @@ impl Relay {
             rest: parts.rest.map(Box::pin),
             open: if parts.watch.is_open() { Openness::Events } else { Openness::Sealed },
             watch: Some(parts.watch),
+            renaming: parts.renaming,
             patience: parts.patience,
             last_byte: now,
             last_sent: now,
@@ -131,7 +136,7 @@ impl Relay {
         for packet in parts.held {
             relay.take_in(packet);
         }
-        if relay.rest.is_none() {
+        if relay.is_whole() {
             relay.complete();
         }
         relay
@@ -142,17 +147,32 @@ impl Relay {
         let boundary = self.watch.as_mut().and_then(|watch| watch.packet(&packet));
         match (self.open, boundary) {
             (Openness::Sealed, _) => self.ready.push_back(packet),
-            (Openness::Events, Some(at)) if at == packet.len() => {
-                self.release_fragment();
-                self.ready.push_back(packet);
-            }
             (Openness::Events, Some(at)) => {
-                self.release_fragment();
-                self.ready.push_back(packet.slice(..at));
-                self.keep_back(packet.slice(at..));
+                self.pass_on(packet.slice(..at));
+                if at < packet.len() {
+                    self.keep_back(packet.slice(at..));
+                }
             }
             (Openness::Events, None) => self.keep_back(packet),
         }
+    }
+
+    /// Whole events go out. Until the stream has begun they are looked at for the model's name.
+    fn pass_on(&mut self, end: Bytes) {
+        let Some(renaming) = self.renaming.take() else {
+            self.release_fragment();
+            return self.ready.push_back(end);
+        };
+        self.fragment.push(end);
+        self.fragment_len = 0;
+        let events = Bytes::from(std::mem::take(&mut self.fragment).concat());
+        self.ready.push_back(match renaming.events(events) {
+            Begun::Yes(events) => events,
+            Begun::NotYet(events) => {
+                self.renaming = Some(renaming);
+                events
+            }
+        });
     }
 
     fn keep_back(&mut self, packet: Bytes) {
@@ -174,6 +194,12 @@ impl Relay {
         if let (Some(watch), Some(finish)) = (self.watch.take(), self.finish.take()) {
             watch.over(end, finish);
         }
+    }
+
+    /// Whether nothing more comes. Looked at after each packet: whoever sends a body of known length does not ask again
+    /// after its last byte.
+    fn is_whole(&self) -> bool {
+        self.rest.as_ref().is_none_or(|rest| rest.is_end_stream() || rest.size_hint().exact() == Some(0))
     }
 
     fn complete(&mut self) {
@@ -203,7 +229,9 @@ impl Relay {
                 Some(Ok(frame)) => {
                     let Ok(packet) = frame.into_data() else { continue };
                     self.take_in(packet);
-                    if self.ready.is_empty() {
+                    if self.is_whole() {
+                        self.complete();
+                    } else if self.ready.is_empty() {
                         continue;
                     }
                 }

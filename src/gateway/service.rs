@@ -34,7 +34,6 @@ use crate::gateway::exchange::{Exchange, Leg};
 use crate::gateway::hold::Holds;
 use crate::gateway::inbound;
 use crate::gateway::path::{self, Route};
-use crate::gateway::relay::End;
 use crate::gateway::ticket::Ticket;
 use crate::metrics::Metrics;
 use crate::upstream::client::Client;
@@ -45,7 +44,7 @@ pub type AnswerBody = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sy
 pub type Answer = Response<AnswerBody>;
 
 /// The header in which clients may show their token, where the configuration names none.
-static DEFAULT_AUTH_HEADER: HeaderName = HeaderName::from_static("x-duduclaw-token");
+pub static DEFAULT_AUTH_HEADER: HeaderName = HeaderName::from_static("x-duduclaw-token");
 
 /// The configuration in force, as one consistent whole.
 #[derive(Debug)]
@@ -122,10 +121,11 @@ impl Gateway {
     pub async fn answer(self: Arc<Self>, request: Request<Incoming>, local: Option<SocketAddr>) -> Answer {
         let id = request_id();
         let closing = self.draining.is_cancelled();
-        let mut answer = match Box::pin(Arc::clone(&self).route(request, local, &id)).await {
+        let mut answer = match Box::pin(Arc::clone(&self).route_until_stopped(request, local, &id)).await {
             Ok(answer) => answer,
             Err(error) => {
                 self.metrics.refused(&error);
+                tracing::info!(request = id, status = error.status().as_u16(), %error, "a request was refused");
                 error.answer(&id)
             }
         };
@@ -133,6 +133,22 @@ impl Gateway {
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         answer
+    }
+
+    /// A request whose answer has not begun when the time to finish is over gets one all the same. Who waits for an
+    /// account learns the truth by himself, so the route is asked first.
+    async fn route_until_stopped(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        local: Option<SocketAddr>,
+        id: &str,
+    ) -> Result<Answer, ApiError> {
+        let stop = self.stop.clone();
+        tokio::select! {
+            biased;
+            answer = self.route(request, local, id) => answer,
+            () = stop.cancelled() => Err(ApiError::Stopping),
+        }
     }
 
     async fn route(
@@ -154,7 +170,7 @@ impl Gateway {
             Route::Root | Route::Hello => glance(request.method()),
             Route::Healthz => Ok(text("ok\n")),
             Route::Readyz => Ok(self.readiness().await),
-            Route::Metrics => Ok(text(&self.metrics.render())),
+            Route::Metrics => Ok(figures(&self.metrics)),
             Route::Admin | Route::Rpc => self.admin.answer(&self, &live, request, local).await,
             Route::Messages => self.serve(request, live, id, Kind::Messages).await,
             Route::CountTokens => self.serve(request, live, id, Kind::CountTokens).await,
@@ -177,26 +193,18 @@ impl Gateway {
         kind: Kind,
     ) -> Result<Answer, ApiError> {
         let began = self.clock.now();
-        let caller = access::authenticate(request.headers(), live.settings.server.auth.as_ref())?;
+        let caller = access::authenticate(request.headers(), &live, &self.admin)?;
         kind.check(&request, &caller)?;
         let permits = self.bounds.enter(&caller)?;
-        let mut ticket = Ticket::new(Arc::clone(&self), id.to_owned(), began, permits);
+        let ticket = Ticket::new(Arc::clone(&self), id.to_owned(), began, permits);
         let read = inbound::read(&self, &live, &caller, request, id, kind, began).await;
         let (inbound, body) = match read {
             Ok(inbound) => inbound,
-            Err(error) => {
-                ticket.begin(error.status(), 0);
-                ticket.close(End::Complete, duduclaw_actors::outcome::Usage::default());
-                return Err(error);
-            }
+            Err(error) => return Err(ticket.refuse(error)),
         };
         let mut chain = match Leg::chain(&live, &inbound.asked.base, &caller) {
             Ok(chain) => chain,
-            Err(error) => {
-                ticket.begin(error.status(), 0);
-                ticket.close(End::Complete, duduclaw_actors::outcome::Usage::default());
-                return Err(error);
-            }
+            Err(error) => return Err(ticket.refuse(error)),
         };
         if kind != Kind::Messages {
             chain.truncate(1);
@@ -291,7 +299,7 @@ fn check_size(request: &Request<Incoming>, live: &Live, target: &str) -> Result<
 fn glance(method: &Method) -> Result<Answer, ApiError> {
     match *method {
         Method::HEAD | Method::GET => Ok(Response::new(AnswerBody::new(Empty::new().map_err(|never| match never {})))),
-        _ => Err(ApiError::Method("GET and HEAD")),
+        _ => Err(ApiError::Method("GET, HEAD")),
     }
 }
 
@@ -309,6 +317,16 @@ pub fn text(text: &str) -> Answer {
     let mut answer = Response::new(AnswerBody::new(body.map_err(|never| match never {})));
     let kind = HeaderValue::from_static("text/plain; charset=utf-8");
     answer.headers_mut().insert(http::header::CONTENT_TYPE, kind);
+    answer
+}
+
+/// The text format in which counters are named as they are here.
+const OPEN_METRICS: HeaderValue =
+    HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+
+fn figures(metrics: &Metrics) -> Answer {
+    let mut answer = text(&metrics.render());
+    answer.headers_mut().insert(http::header::CONTENT_TYPE, OPEN_METRICS);
     answer
 }
 

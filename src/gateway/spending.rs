@@ -19,11 +19,13 @@ use duduclaw_actors::provider::anthropic::classify::Classified;
 use http::{HeaderName, HeaderValue, Response};
 use http_body_util::BodyExt;
 
+use crate::config::settings::QuotaHeaders;
 use crate::credentials::Held;
 use crate::gateway::exchange::{Exchange, Leg};
 use crate::gateway::fields::Streaming;
 use crate::gateway::headers::response::{self, Relay as Length};
 use crate::gateway::meter::Meter;
+use crate::gateway::pool_quota::{self, Served};
 use crate::gateway::reading::Beginning;
 use crate::gateway::relay::{self, End, Finish, Relay};
 use crate::gateway::service::{Answer, AnswerBody, Gateway};
@@ -66,6 +68,10 @@ impl Spending {
 
     pub(super) fn account(&self) -> AccountId {
         self.grant.account
+    }
+
+    pub(super) fn grant(&self) -> &Grant {
+        &self.grant
     }
 
     pub(super) fn entry(&self) -> &EntryId {
@@ -135,7 +141,17 @@ impl Spending {
     }
 
     /// The answer for the client: the provider's head and body, watched on their way.
-    pub(super) fn relay(self, exchange: &mut Exchange, leg: &Leg, beginning: Beginning, outcome: &Outcome) -> Answer {
+    pub(super) fn relay(
+        self,
+        exchange: &mut Exchange,
+        leg: &Leg,
+        mut beginning: Beginning,
+        outcome: &Outcome,
+    ) -> Answer {
+        let renaming = exchange.renaming(leg);
+        if let Some(renaming) = &renaming {
+            renaming.document(&mut beginning);
+        }
         let Beginning { head, packets, rest, .. } = beginning;
         let (clock, tasks) = (Arc::clone(&self.gateway.clock), self.gateway.tasks.clone());
         let watch = Watch::new(&head.headers, exchange.asked_of(leg), clock, tasks);
@@ -144,6 +160,10 @@ impl Spending {
         *response.status_mut() = head.status;
         *response.headers_mut() =
             response::relayed(&head.headers, length, &exchange.stamp(leg, Some(&self.grant.entry)));
+        if exchange.live.settings.server.quota_headers == QuotaHeaders::Pool && leg.injects() {
+            let served = Served { element: leg.element(), account: self.account(), scope: self.inbound.scope };
+            pool_quota::tell(response.headers_mut(), &self.gateway, &exchange.live, served, self.answered_at);
+        }
         if let Some(from) = self.moved_from(exchange, leg) {
             response.headers_mut().insert(MOVED, from);
         }
@@ -154,6 +174,7 @@ impl Spending {
             held: packets,
             rest,
             watch,
+            renaming,
             patience,
             stop: self.gateway.stop.clone().cancelled_owned(),
             request_id: exchange.inbound.id.clone(),

@@ -9,11 +9,12 @@ use duduclaw_actors::outcome::{Evidence, Usage};
 use http::StatusCode;
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::gateway::error::ApiError;
 use crate::gateway::exchange::Inbound;
 use crate::gateway::relay::End;
 use crate::gateway::service::Gateway;
 
-/// A request's place. Dropped without a word, it says that the client went away.
+/// A request's place. Dropped without a word, it says that the client went away, or that we stop.
 pub struct Ticket {
     gateway: Arc<Gateway>,
     request_id: String,
@@ -52,6 +53,14 @@ impl Ticket {
         self.permits.push(permit);
     }
 
+    /// The request is refused before it was sent anywhere.
+    pub(super) fn refuse(mut self, error: ApiError) -> ApiError {
+        self.begin(error.status(), 0);
+        let end = if matches!(error, ApiError::BrokenOff) { End::ClientGone } else { End::Complete };
+        self.tell(end, Usage::default());
+        error
+    }
+
     /// The answer is over.
     pub fn close(mut self, end: End, usage: Usage) {
         self.tell(end, usage);
@@ -81,6 +90,7 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.tell(End::ClientGone, Usage::default());
+        let end = if self.gateway.stop.is_cancelled() { End::Stopped } else { End::ClientGone };
+        self.tell(end, Usage::default());
     }
 }

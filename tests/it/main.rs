@@ -3,6 +3,41 @@
 //! Each test has a gateway, a simulator, a home and a clock of its own, so none depends on another.
 
 #![expect(unreachable_pub, reason = "one binary: nothing of it can be reached from elsewhere")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "all of it is tests, their helpers too: they fail by panics and live in real time"
+)]
 
+mod access;
+mod amplification;
+mod binary;
+mod cancel;
+mod caps;
+mod cases;
+mod chain;
+mod claude_command;
+mod cli;
+mod conversations;
+mod demo;
+mod drain;
+mod final_answer;
+mod headers_e2e;
+mod hold;
+mod limits;
+mod load;
+mod notify;
+mod panics;
+mod paths;
+mod refresh;
+mod reload;
+mod request_end;
+mod seen;
+mod service;
+mod side_calls;
 mod smoke;
+mod storm;
 mod support;
+mod table;

@@ -14,8 +14,10 @@ use duduclaw::gateway::listener::Address;
 use duduclaw::sim::{AccountKind, AccountSpec, Endpoint, Record, Sim, SimConfig, SimHandle};
 use duduclaw_actors::clock::{Clock, SystemClock};
 use duduclaw_actors::event::Event;
-use duduclaw_actors::ports::Observer;
+use duduclaw_actors::ports::{Heartbeat, Observer};
 use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 /// How long anything may take before the test fails.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -82,6 +84,8 @@ pub struct WorldBuilder {
     accounts: Vec<(String, String)>,
     vars: Vec<(String, String)>,
     whole: Option<String>,
+    stored: bool,
+    hearts: Vec<Arc<dyn Heartbeat>>,
 }
 
 /// A gateway, its provider, its home, its clock.
@@ -114,6 +118,8 @@ impl World {
             accounts: Vec::new(),
             vars: Vec::new(),
             whole: None,
+            stored: false,
+            hearts: Vec::new(),
         }
     }
 
@@ -228,16 +234,22 @@ impl WorldBuilder {
         self
     }
 
-    /// Changes the simulator.
-    pub fn sim(mut self, change: impl FnOnce(&mut SimConfig)) -> Self {
-        change(&mut self.sim);
-        self
-    }
-
     /// The whole configuration, with `{sim}` for the simulator's address and `{creds}` for the folder with a
     /// `NAME.json` for each login. `[server] bind` must be `127.0.0.1:0`.
     pub fn config(mut self, text: &str) -> Self {
         self.whole = Some(text.to_owned());
+        self
+    }
+
+    /// Every login is in the store too, by its name.
+    pub fn stored(mut self) -> Self {
+        self.stored = true;
+        self
+    }
+
+    /// Someone who listens to the actors' hearts.
+    pub fn heart(mut self, heart: Arc<dyn Heartbeat>) -> Self {
+        self.hearts.push(heart);
         self
     }
 
@@ -250,6 +262,11 @@ impl WorldBuilder {
         let mut vars = self.vars.clone();
         for account in &self.sim.accounts {
             write_login(&sim, home.path(), &account.name, &mut vars);
+            if self.stored {
+                let store = home.path().join("accounts/claude");
+                std::fs::create_dir_all(&store).unwrap();
+                write_login(&sim, &store, &account.name, &mut Vec::new());
+            }
         }
         std::fs::write(home.path().join("config.toml"), self.text(&sim, home.path())).unwrap();
         let machine = TestMachine { vars: vars.clone(), home: home.path().to_owned() };
@@ -264,7 +281,7 @@ impl WorldBuilder {
             role: Role::Daemon,
             environment,
         };
-        let running = app::start(options).await.unwrap_or_else(|error| panic!("{error}"));
+        let running = app::start_watched(options, self.hearts.clone()).await.unwrap_or_else(|error| panic!("{error}"));
         let Address::Tcp(address) = running.addresses[0].clone() else { panic!("a TCP address") };
         let client = reqwest::Client::builder().no_proxy().no_gzip().build().unwrap();
         World { sim, running: Some(running), clock, events, url: format!("http://{address}"), client, home }
@@ -328,4 +345,85 @@ pub async fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> T {
         tokio::time::sleep(Duration::from_millis(5)).await;
         waited += Duration::from_millis(5);
     }
+}
+
+impl World {
+    /// Where the gateway is, without a scheme.
+    pub fn address(&self) -> std::net::SocketAddr {
+        self.url.trim_start_matches("http://").parse().unwrap()
+    }
+
+    /// Sends these bytes on a connection of their own and reads until the gateway closes it. The request must ask for
+    /// that, or be one that the gateway does not bear.
+    pub async fn raw(&self, request: impl AsRef<[u8]>) -> String {
+        let mut connection = self.connect().await;
+        connection.write_all(request.as_ref()).await.unwrap();
+        read_all(&mut connection).await
+    }
+
+    /// A bare connection.
+    pub async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address()).await.unwrap()
+    }
+
+    /// What a `GET` with these header lines is answered, as status.
+    pub async fn status_of(&self, target: &str, lines: &str) -> u16 {
+        status(&self.raw(format!("GET {target} HTTP/1.1\r\nconnection: close\r\n{lines}\r\n")).await)
+    }
+
+    /// Changes the text of the configuration file.
+    pub fn rewrite(&self, change: impl FnOnce(String) -> String) {
+        let path = self.home.path().join("config.toml");
+        std::fs::write(&path, change(std::fs::read_to_string(&path).unwrap())).unwrap();
+    }
+
+    /// Reads the configuration again, as on SIGHUP.
+    pub async fn reload(&self) {
+        self.running.as_ref().unwrap().reload().await;
+    }
+
+    /// Writes down what an account's login is now at the provider.
+    pub fn write_login(&self, name: &str, path: &Path) {
+        std::fs::write(path, login(&self.sim, name).to_string()).unwrap();
+    }
+}
+
+/// Everything until the other side closes.
+pub async fn read_all(connection: &mut (impl AsyncRead + Unpin)) -> String {
+    let mut bytes = Vec::new();
+    let read = tokio::time::timeout(PATIENCE, connection.read_to_end(&mut bytes)).await;
+    // A connection that was reset has said all it has to say.
+    let _ = read.expect("the gateway keeps the connection open");
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Reads until this text was seen.
+pub async fn read_until(connection: &mut (impl AsyncRead + Unpin), text: &str) -> String {
+    let mut seen = String::new();
+    while !seen.contains(text) {
+        let mut piece = [0; 4096];
+        let read = tokio::time::timeout(PATIENCE, connection.read(&mut piece)).await;
+        let length = read.unwrap_or_else(|_| panic!("{text:?} does not come, only {seen:?}")).unwrap();
+        assert_ne!(length, 0, "{text:?} did not come, only {seen:?}");
+        seen.push_str(&String::from_utf8_lossy(&piece[..length]));
+    }
+    seen
+}
+
+/// The status of a raw answer.
+pub fn status(answer: &str) -> u16 {
+    answer
+        .split_whitespace()
+        .nth(1)
+        .and_then(|code| code.parse().ok())
+        .unwrap_or_else(|| panic!("no status: {answer:?}"))
+}
+
+/// A login as Claude Code keeps its own.
+pub fn login(sim: &SimHandle, name: &str) -> Value {
+    let held = sim.credentials(name).unwrap();
+    json!({"claudeAiOauth": {
+        "accessToken": held.token, "refreshToken": held.refresh_token, "expiresAt": held.expires_at,
+        "scopes": ["user:inference"], "subscriptionType": "max",
+    }})
 }

@@ -6,13 +6,12 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio_util::task::TaskTracker;
 
-use crate::account::cell::AccountCell;
-use crate::account::health::{Effect, HealthEvent, Snapshot};
+use crate::account::cell::{AccountCell, Taken};
+use crate::account::health::{Effect, Snapshot};
 use crate::clock::{Deadline, SharedClock};
 use crate::event::Event;
 use crate::failover::FailoverHandle;
-use crate::id::EvidenceSeq;
-use crate::inbox::{Front, Rest};
+use crate::inbox::Front;
 use crate::journal::Journal;
 use crate::ports::{ActorKind, Heartbeat, SharedSink, Table};
 use crate::timer::Alarm;
@@ -69,7 +68,6 @@ impl Actor for AccountActor {
     async fn pre_start(&self, me: ActorRef<Msg>, args: Args) -> Result<State, ActorProcessingErr> {
         let alarm = Alarm::new(SharedClock::clone(&args.clock), args.tasks.clone());
         let keeping = Alarm::new(SharedClock::clone(&args.clock), args.tasks.clone());
-        let _ = me.cast(Msg::Look);
         let mut state = State { args, alarm, keeping };
         state.publish();
         state.keep_soon(&me);
@@ -81,7 +79,7 @@ impl Actor for AccountActor {
             Msg::Look => {}
             Msg::Tick => {
                 state.alarm.rang();
-                state.tick(&me);
+                state.tick();
             }
             Msg::Keep => {
                 state.keeping.rang();
@@ -93,6 +91,13 @@ impl Actor for AccountActor {
         state.args.heartbeat.beat(ActorKind::Account);
         Ok(())
     }
+
+    /// What was told until now counts, and is written down at once: nobody will be there to do it later.
+    async fn post_stop(&self, me: ActorRef<Msg>, state: &mut State) -> Result<(), ActorProcessingErr> {
+        state.drain(&me);
+        state.keep();
+        Ok(())
+    }
 }
 
 impl State {
@@ -101,53 +106,53 @@ impl State {
     fn drain(&mut self, me: &ActorRef<Msg>) {
         let mut applied = false;
         loop {
-            match self.args.cell.inbox.front() {
-                Front::Item(seq, event) => {
-                    let effects = self.apply(event.as_event(), seq);
-                    self.args.cell.inbox.done(seq);
-                    self.perform(effects, me);
-                    applied = true;
-                }
-                Front::SetAside(seq) => {
+            match self.args.cell.take_in(self.args.clock.now()) {
+                Taken::In => applied = true,
+                Taken::SetAside(seq) => {
                     tracing::error!(account = %self.args.cell.entry(), seq = seq.0, "evidence that cannot be applied was set aside");
                 }
-                Front::Empty if self.args.cell.inbox.rest() == Rest::Yes => break,
-                Front::Empty => {}
+                Taken::Nothing => break,
             }
         }
         if applied {
             self.publish();
         }
+        self.perform(me);
     }
 
-    fn tick(&mut self, me: &ActorRef<Msg>) {
-        let applied = self.args.cell.committed().applied;
-        let effects = self.apply(HealthEvent::Ticked, applied);
-        self.perform(effects, me);
+    fn tick(&mut self) {
+        self.args.cell.tick(self.args.clock.now());
         self.publish();
     }
 
-    fn apply(&self, event: HealthEvent<'_>, seq: EvidenceSeq) -> Vec<Effect> {
-        let mut health = self.args.cell.committed().health;
-        let effects = health.apply(event, self.args.clock.now());
-        self.args.cell.commit(health, seq);
-        effects
+    /// Performs what is to be done about applied events; also what a predecessor died before doing.
+    fn perform(&mut self, me: &ActorRef<Msg>) {
+        loop {
+            match self.args.cell.effects.front() {
+                Front::Item(seq, effect) => {
+                    self.perform_one(effect, me);
+                    self.args.cell.effects.done(seq);
+                }
+                Front::SetAside(_) => {
+                    tracing::error!(account = %self.args.cell.entry(), "what was to be done about an event cannot be done");
+                }
+                Front::Empty => break,
+            }
+        }
     }
 
-    fn perform(&mut self, effects: Vec<Effect>, me: &ActorRef<Msg>) {
-        for effect in effects {
-            match effect {
-                Effect::Publish => {}
-                Effect::Persist => self.keep_soon(me),
-                Effect::Emit { kind, severity, evidence } => self.args.events.emit(Event {
-                    seq: 0,
-                    ts: self.args.clock.now(),
-                    kind,
-                    severity,
-                    account: Some(self.args.cell.entry()),
-                    evidence,
-                }),
-            }
+    fn perform_one(&mut self, effect: Effect, me: &ActorRef<Msg>) {
+        match effect {
+            Effect::Publish => {}
+            Effect::Persist => self.keep_soon(me),
+            Effect::Emit { kind, severity, evidence } => self.args.events.emit(Event {
+                seq: 0,
+                ts: self.args.clock.now(),
+                kind,
+                severity,
+                account: Some(self.args.cell.entry()),
+                evidence,
+            }),
         }
     }
 

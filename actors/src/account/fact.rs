@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::account::health::{HealthEvent, UsagePoll};
+use crate::account::health::{Health, HealthEvent, UsagePoll};
 use crate::outcome::{Answered, Ended};
 
 /// One thing that happened to an account.
@@ -14,6 +14,8 @@ pub enum Fact {
     Ended(Arc<Ended>),
     /// The provider's usage page was read.
     UsagePolled(Arc<UsagePoll>),
+    /// Another account turned out to be this one; this was its state.
+    Joined(Arc<Health>),
     /// Anything that borrows nothing.
     Told(HealthEvent<'static>),
 }
@@ -26,6 +28,7 @@ impl Fact {
             Self::Answered(answered) => HealthEvent::Answered(answered),
             Self::Ended(ended) => HealthEvent::Ended(ended),
             Self::UsagePolled(poll) => HealthEvent::UsagePolled(poll),
+            Self::Joined(health) => HealthEvent::Joined(health),
             Self::Told(event) => *event,
         }
     }

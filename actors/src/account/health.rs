@@ -64,6 +64,7 @@ mod credential;
 mod erroring;
 mod event;
 mod evidence;
+mod join;
 mod limits;
 mod report;
 mod slot;
@@ -217,6 +218,7 @@ impl Health {
             HealthEvent::Cleared => self.cleared(report),
             HealthEvent::SettingsChanged(settings) => self.configured(settings, report),
             HealthEvent::ClockStepped { by_ms } => self.stepped(by_ms),
+            HealthEvent::Joined(other) => self.join(other, report.now),
         }
     }
 

@@ -168,7 +168,7 @@ impl Windows {
     }
 
     /// The place of this window, made if need be.
-    fn place(&mut self, window: &Window) -> &mut WindowState {
+    pub(super) fn place(&mut self, window: &Window) -> &mut WindowState {
         if let Some(known) = KnownWindow::of(window) {
             return &mut self.known[known as usize];
         }

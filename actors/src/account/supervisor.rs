@@ -12,7 +12,7 @@ use crate::clock::Timestamp;
 use crate::event::{Event, EventKind, Severity};
 use crate::id::AccountId;
 use crate::outcome::Evidence;
-use crate::ports::ActorKind;
+use crate::ports::{ActorKind, Heartbeat};
 use crate::restart::{Restart, RestartBudget};
 use crate::slot::{Handle, Slot};
 
@@ -34,6 +34,8 @@ pub struct Args {
     pub directory: Arc<Directory>,
     /// The accounts' lasting parts.
     pub cells: Arc<Cells>,
+    /// Whom to tell that it lives.
+    pub heartbeat: Arc<dyn Heartbeat>,
 }
 
 /// Makes the arguments of an account's actor.
@@ -79,9 +81,7 @@ impl Actor for AccountSupervisor {
     type State = State;
     type Arguments = Args;
 
-    async fn pre_start(&self, me: ActorRef<Msg>, args: Args) -> Result<State, ActorProcessingErr> {
-        let (reply, _) = oneshot::channel();
-        let _ = me.cast(Msg::Employ(args.cells.all(), reply));
+    async fn pre_start(&self, _: ActorRef<Msg>, args: Args) -> Result<State, ActorProcessingErr> {
         Ok(State { args, employed: BTreeMap::new() })
     }
 
@@ -95,10 +95,11 @@ impl Actor for AccountSupervisor {
             }
             Msg::Respawn(account) => {
                 if let Some(cell) = state.args.cells.get(account) {
-                    state.spawn(&me, cell).await?;
+                    state.employ(&me, cell).await?;
                 }
             }
         }
+        state.args.heartbeat.beat(ActorKind::AccountSupervisor);
         Ok(())
     }
 
@@ -124,6 +125,7 @@ impl Actor for AccountSupervisor {
 }
 
 impl State {
+    /// An account that has an actor keeps it: a reload may have given it one while a respawn was on its way.
     async fn employ(&mut self, me: &ActorRef<Msg>, cell: Arc<AccountCell>) -> Result<(), ActorProcessingErr> {
         if self.employed.get(&cell.account).is_some_and(|employed| employed.actor.is_some()) {
             return Ok(());
@@ -136,7 +138,7 @@ impl State {
         let args = (self.args.template)(cell);
         let (actor, _) = AccountActor::spawn_linked(None, AccountActor, args, me.get_cell()).await?;
         self.employed.entry(account).or_default().actor = Some(actor.get_id());
-        self.args.directory.slot(account).fill(actor);
+        self.args.directory.slot(account).fill(actor, actor::Msg::Look);
         Ok(())
     }
 

@@ -39,8 +39,7 @@ impl Actor for FeedActor {
     type State = Args;
     type Arguments = Args;
 
-    async fn pre_start(&self, myself: ActorRef<Msg>, args: Args) -> Result<Args, ActorProcessingErr> {
-        let _ = myself.cast(Msg::Look);
+    async fn pre_start(&self, _: ActorRef<Msg>, args: Args) -> Result<Args, ActorProcessingErr> {
         Ok(args)
     }
 
@@ -70,7 +69,7 @@ impl Args {
         loop {
             match self.shared.inbox.front() {
                 Front::Item(seq, event) => {
-                    self.shared.publish(event);
+                    self.shared.publish(seq, event);
                     self.shared.inbox.done(seq);
                     self.heartbeat.beat(ActorKind::ActivityFeed);
                     found = Found::Something;

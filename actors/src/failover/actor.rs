@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
+use super::asker::Asker;
 use super::demand::{Decision, Demand, Grant, Ticket};
 use super::{Admission, ConversationRecord, Effect, LeaseBook, Leased, Ranked, Snapshot};
 use crate::account::cell::Cells;
@@ -15,7 +16,7 @@ use crate::clock::{SharedClock, Timestamp};
 use crate::event::Event;
 use crate::journal::Journal;
 use crate::outcome::Evidence;
-use crate::ports::{ActorKind, Heartbeat, SharedSink, Table};
+use crate::ports::{ActorKind, Heartbeat, Record, SharedSink, Table};
 use crate::roster::Roster;
 use crate::standing::Standing;
 use crate::timer::Alarm;
@@ -26,7 +27,7 @@ pub const CONVERSATION_VERSION: u32 = 1;
 /// What it is told.
 pub enum Msg {
     /// Someone asks for a lease.
-    Lease(Box<Demand>, oneshot::Sender<Leased>),
+    Lease(Box<Demand>, Asker<Leased>),
     /// Something happened in the book of leases.
     Settle,
     /// An account's standing.
@@ -36,9 +37,9 @@ pub enum Msg {
     /// A deadline may have come.
     Tick,
     /// Someone asks for the whole order.
-    Explain(Box<Demand>, oneshot::Sender<Vec<Ranked>>),
+    Explain(Box<Demand>, Asker<Vec<Ranked>>),
     /// Someone asks what is going on.
-    Snapshot(oneshot::Sender<Snapshot>),
+    Snapshot(Asker<Snapshot>),
 }
 
 impl std::fmt::Debug for Msg {
@@ -64,6 +65,8 @@ pub struct Args {
     pub book: Arc<LeaseBook>,
     /// The accounts' lasting parts: where a new incarnation learns their standing.
     pub cells: Arc<Cells>,
+    /// The conversations that were kept.
+    pub conversations: Vec<ConversationRecord>,
     /// Where conversations are kept.
     pub journal: Journal,
     /// Where events go.
@@ -86,7 +89,7 @@ pub struct FailoverActor;
 pub struct State {
     args: Args,
     admission: Admission,
-    waiting: BTreeMap<Ticket, oneshot::Sender<Leased>>,
+    waiting: BTreeMap<Ticket, Asker<Leased>>,
     alarm: Alarm,
 }
 
@@ -95,16 +98,15 @@ impl Actor for FailoverActor {
     type State = State;
     type Arguments = Args;
 
-    async fn pre_start(&self, me: ActorRef<Msg>, args: Args) -> Result<State, ActorProcessingErr> {
+    async fn pre_start(&self, _: ActorRef<Msg>, args: Args) -> Result<State, ActorProcessingErr> {
         let roster = args.roster.borrow().clone();
         let now = args.clock.now();
         let mut admission = Admission::new(&roster, Arc::clone(&args.book), now);
-        admission.restore(conversations(&args.journal).await, now);
+        admission.restore(args.conversations.clone(), now);
         for cell in args.cells.all() {
             admission.learn(cell.publish(now), now);
         }
         let alarm = Alarm::new(SharedClock::clone(&args.clock), args.tasks.clone());
-        let _ = me.cast(Msg::Settle);
         Ok(State { args, admission, waiting: BTreeMap::new(), alarm })
     }
 
@@ -116,16 +118,18 @@ impl Actor for FailoverActor {
         state.args.heartbeat.beat(ActorKind::FailoverManager);
         Ok(())
     }
+
+    /// What the last leases mean for their conversations is still to be kept.
+    async fn post_stop(&self, _: ActorRef<Msg>, state: &mut State) -> Result<(), ActorProcessingErr> {
+        let now = state.args.clock.now();
+        state.translate(Msg::Settle, now);
+        Ok(())
+    }
 }
 
-async fn conversations(journal: &Journal) -> Vec<ConversationRecord> {
-    match journal.load(Table::Conversations).await {
-        Ok(records) => records.iter().filter_map(|r| serde_json::from_slice(&r.value).ok()).collect(),
-        Err(error) => {
-            tracing::warn!(%error, "conversations could not be read; they are placed anew");
-            Vec::new()
-        }
-    }
+/// The conversations of these records; a record of another shape is left out.
+pub(crate) fn conversations(records: &[Record]) -> Vec<ConversationRecord> {
+    records.iter().filter_map(|record| serde_json::from_slice(&record.value).ok()).collect()
 }
 
 impl State {
@@ -150,13 +154,17 @@ impl State {
                 self.perform(effects);
                 self.args.changed.send_modify(|n| *n += 1);
             }
-            Msg::Explain(demand, reply) => {
+            Msg::Explain(demand, asker) => {
+                let work = asker.begin();
                 self.settle(now);
-                let _ = reply.send(self.admission.explain(&demand, now));
+                asker.answer(self.admission.explain(&demand, now));
+                work.over();
             }
-            Msg::Snapshot(reply) => {
+            Msg::Snapshot(asker) => {
+                let work = asker.begin();
                 self.settle(now);
-                let _ = reply.send(self.admission.snapshot(now));
+                asker.answer(self.admission.snapshot(now));
+                work.over();
             }
         }
     }
@@ -169,7 +177,7 @@ impl State {
     /// Whoever waits in a queue and has gone away gives up the place.
     fn forget_gone(&mut self) {
         let gone: Vec<Ticket> =
-            self.waiting.iter().filter(|(_, reply)| reply.is_closed()).map(|(ticket, _)| *ticket).collect();
+            self.waiting.iter().filter(|(_, reply)| reply.is_gone()).map(|(ticket, _)| *ticket).collect();
         for ticket in gone {
             self.waiting.remove(&ticket);
             self.admission.cancel(ticket);
@@ -184,11 +192,13 @@ impl State {
         }
     }
 
-    fn lease(&mut self, demand: &Demand, reply: oneshot::Sender<Leased>, now: Timestamp) {
-        if reply.is_closed() {
+    fn lease(&mut self, demand: &Demand, reply: Asker<Leased>, now: Timestamp) {
+        if reply.is_gone() {
             return;
         }
+        let work = reply.begin();
         let (decision, effects) = self.admission.lease(demand, now);
+        work.over();
         match decision {
             Decision::Queued(ticket) => {
                 self.waiting.insert(ticket, reply);
@@ -199,14 +209,14 @@ impl State {
     }
 
     /// The reply *is* the guard: if the asker has gone away, dropping it returns the lease.
-    fn reply(&self, decision: Decision, reply: oneshot::Sender<Leased>) {
+    fn reply(&self, decision: Decision, reply: Asker<Leased>) {
         let leased = match decision {
             Decision::Granted(grant) => self.granted(grant),
             Decision::NotBefore(wait) => Leased::NotBefore(wait),
             Decision::Exhausted(why) => Leased::Exhausted(why),
             Decision::Queued(_) => return,
         };
-        let _ = reply.send(leased);
+        reply.answer(leased);
     }
 
     fn granted(&self, grant: Grant) -> Leased {

@@ -6,7 +6,7 @@
 
 mod record;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use self::record::{Drew, Flow, Footing, Good, LeaseRecord, Slot};
@@ -74,6 +74,7 @@ struct Pages {
     epoch: u64,
     last: u64,
     leases: HashMap<LeaseId, LeaseRecord>,
+    unguarded: HashSet<LeaseId>,
     tallies: Vec<Tally>,
     reports: Vec<Report>,
     /// Whether someone waits for a place to come free.
@@ -99,6 +100,7 @@ impl LeaseBook {
     /// The guard of a lease that was just granted. Exactly one is to be made for each.
     #[must_use]
     pub fn guard(self: &Arc<Self>, lease: LeaseId) -> LeaseGuard {
+        self.pages().unguarded.remove(&lease);
         LeaseGuard { book: Arc::clone(self), lease }
     }
 
@@ -126,8 +128,13 @@ impl LeaseBook {
         self.len() == 0
     }
 
+    /// A new life of the machine begins. Leases that its predecessor wrote in and died before handing out are in
+    /// nobody's hands: they are returned.
     pub(super) fn begin_epoch(&self) -> u64 {
         let mut pages = self.pages();
+        for lease in std::mem::take(&mut pages.unguarded) {
+            pages.close(lease);
+        }
         pages.epoch += 1;
         pages.awaited = false;
         pages.epoch
@@ -144,6 +151,7 @@ impl LeaseBook {
         pages.count_in(&record);
         let lease = record.lease;
         pages.leases.insert(lease, record);
+        pages.unguarded.insert(lease);
         lease
     }
 

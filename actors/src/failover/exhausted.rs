@@ -4,6 +4,7 @@ use super::demand::{CapsOnly, Exhausted, Reason, Remedy, Why};
 use super::plan::{Field, soonest};
 use super::view::{Condition, Removal};
 use crate::clock::{Deadline, Timestamp};
+use crate::id::AccountId;
 use crate::outcome::Cause;
 use crate::standing::Stated;
 
@@ -30,6 +31,24 @@ pub(super) fn exhausted(field: &Field<'_>, barrier: Barrier) -> Exhausted {
         .collect();
     let remedy = remedy(&reasons, barrier, field.now);
     Exhausted { reasons, remedy }
+}
+
+impl Exhausted {
+    /// The same, with what the asker knows better of accounts that it tried.
+    #[must_use]
+    pub fn explained(mut self, known: &[(AccountId, Why)], now: Timestamp) -> Self {
+        let mut changed = false;
+        for reason in self.reasons.iter_mut().filter(|reason| reason.why == Why::Tried) {
+            if let Some((_, why)) = known.iter().find(|(account, _)| *account == reason.account) {
+                reason.why = why.clone();
+                changed = true;
+            }
+        }
+        if changed && self.remedy == Remedy::Spent {
+            self.remedy = remedy(&self.reasons, Barrier::Busy, now);
+        }
+        self
+    }
 }
 
 fn why(condition: Condition, tried: bool, barrier: Barrier) -> Why {

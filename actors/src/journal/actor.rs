@@ -57,10 +57,9 @@ impl Actor for JournalActor {
     type State = State;
     type Arguments = Args;
 
-    async fn pre_start(&self, myself: ActorRef<Msg>, args: Args) -> Result<State, ActorProcessingErr> {
+    async fn pre_start(&self, _: ActorRef<Msg>, args: Args) -> Result<State, ActorProcessingErr> {
         let jobs = thread::start(Arc::clone(&args.open), Arc::clone(&args.dirty))?;
         let alarm = Alarm::new(SharedClock::clone(&args.clock), args.tasks.clone());
-        let _ = myself.cast(Msg::Dirty);
         Ok(State { args, jobs, alarm })
     }
 

@@ -30,7 +30,7 @@ fn run(open: &OpenStore, dirty: &Dirty, inbox: &mpsc::Receiver<Job>) {
                 let _ = reply.send(opened(&mut store, open).and_then(|store| write(store, dirty)));
             }
             Job::Load(table, reply) => {
-                let _ = reply.send(opened(&mut store, open).and_then(|store| store.load(table)));
+                let _ = reply.send(opened(&mut store, open).and_then(|store| load(store, dirty, table)));
             }
         }
     }
@@ -42,6 +42,11 @@ fn opened<'a>(store: &'a mut Option<Box<dyn Store>>, open: &OpenStore) -> Result
         None => store.insert(open()?),
     };
     Ok(&mut **store)
+}
+
+/// Only this thread takes records out of the map, so none can be missed between the store and the map.
+fn load(store: &mut dyn Store, dirty: &Dirty, table: Table) -> Result<Vec<Record>, StoreError> {
+    store.load(table).map(|stored| dirty.overlay(table, stored))
 }
 
 /// Puts the batch back unless it was written, also when the store panics.

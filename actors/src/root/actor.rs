@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::{oneshot, watch};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::account::actor as account;
@@ -12,11 +13,11 @@ use crate::account::cell::Cells;
 use crate::account::supervisor::{self, AccountSupervisor, Directory, restarted};
 use crate::activity::{self, Feed, FeedActor};
 use crate::clock::SharedClock;
-use crate::failover::FailoverHandle;
 use crate::failover::actor::{self as failover, FailoverActor};
 use crate::failover::book::LeaseBook;
+use crate::failover::{ConversationRecord, FailoverHandle};
 use crate::journal::{self, Dirty, Journal, JournalActor, OpenStore};
-use crate::ports::{ActorKind, EventSink, Heartbeat, SharedSink};
+use crate::ports::{ActorKind, EventSink, Heartbeat, Record, SharedSink, StoreError, Table};
 use crate::restart::{Restart, RestartBudget};
 use crate::roster::Roster;
 use crate::slot::{Delivery, Slot};
@@ -26,8 +27,8 @@ use crate::slot::{Delivery, Slot};
 pub enum Msg {
     /// Another roster stands in the lasting part.
     Reloaded(oneshot::Sender<()>),
-    /// A dead child's wait is over.
-    Respawn(Child),
+    /// A dead child's wait is over; for admission with the conversations that were kept.
+    Respawn(Child, Vec<ConversationRecord>),
 }
 
 /// The children.
@@ -52,7 +53,7 @@ impl Child {
             Self::Journal => ActorKind::Journal,
             Self::Feed => ActorKind::ActivityFeed,
             Self::Failover => ActorKind::FailoverManager,
-            Self::Accounts => ActorKind::Account,
+            Self::Accounts => ActorKind::AccountSupervisor,
         }
     }
 }
@@ -71,6 +72,7 @@ pub struct Lasting {
     pub(super) cells: Arc<Cells>,
     pub(super) roster: watch::Sender<Arc<Roster>>,
     pub(super) changed: watch::Sender<u64>,
+    pub(super) over: CancellationToken,
 }
 
 /// The ports that every actor shares.
@@ -95,6 +97,14 @@ impl Lasting {
         Journal::new(Arc::clone(&self.dirty), self.journal.handle())
     }
 
+    /// The root is gone, and nobody will come after it: whoever waits for an actor must not wait for ever.
+    pub(super) fn close(&self) {
+        self.failover.close();
+        self.journal.close();
+        self.accounts.close();
+        self.feed.close();
+    }
+
     fn events(&self) -> SharedSink {
         Arc::new(self.feed())
     }
@@ -112,8 +122,14 @@ pub struct State {
 
 #[derive(Default)]
 struct Life {
-    actor: Option<ActorId>,
+    actor: Option<ActorCell>,
     budget: RestartBudget,
+}
+
+impl Life {
+    fn is(&self, who: ActorId) -> bool {
+        self.actor.as_ref().is_some_and(|actor| actor.get_id() == who)
+    }
 }
 
 impl Actor for RootActor {
@@ -124,7 +140,11 @@ impl Actor for RootActor {
     async fn pre_start(&self, me: ActorRef<Msg>, lasting: Arc<Lasting>) -> Result<State, ActorProcessingErr> {
         let mut state = State { lasting, children: BTreeMap::new() };
         for child in Child::ALL {
-            state.spawn(&me, child).await?;
+            let kept = match child {
+                Child::Failover => kept_conversations(state.lasting.journal().load(Table::Conversations).await),
+                Child::Journal | Child::Feed | Child::Accounts => Vec::new(),
+            };
+            state.spawn(&me, child, kept).await?;
         }
         Ok(state)
     }
@@ -132,8 +152,8 @@ impl Actor for RootActor {
     async fn handle(&self, me: ActorRef<Msg>, message: Msg, state: &mut State) -> Result<(), ActorProcessingErr> {
         match message {
             Msg::Reloaded(reply) => state.pass_on(reply),
-            Msg::Respawn(child) => {
-                if let Err(error) = state.spawn(&me, child).await {
+            Msg::Respawn(child, kept) => {
+                if let Err(error) = state.spawn(&me, child, kept).await {
                     state.mourn(&me, child, &error.to_string())?;
                 }
             }
@@ -154,11 +174,15 @@ impl Actor for RootActor {
         }
     }
 
-    /// Accounts first, the journal last: it writes down what the others leave.
+    /// Accounts first, admission next, then what they left is written down, and the rest goes.
     async fn post_stop(&self, me: ActorRef<Msg>, state: &mut State) -> Result<(), ActorProcessingErr> {
-        if let Err(error) = state.lasting.journal().flush().await {
+        for child in [Child::Accounts, Child::Failover] {
+            state.stop(child).await;
+        }
+        if let Err(error) = state.flush(&me).await {
             tracing::error!(%error, "what was to be kept could not be written at the end");
         }
+        state.stop(Child::Feed).await;
         me.stop_children_and_wait(None, None).await;
         Ok(())
     }
@@ -180,8 +204,25 @@ impl State {
         });
     }
 
+    async fn stop(&self, child: Child) {
+        if let Some(actor) = self.children.get(&child).and_then(|life| life.actor.as_ref()) {
+            // Whoever is dead already has stopped.
+            let _ = actor.stop_and_wait(None, None).await;
+        }
+    }
+
+    /// A journal that died just now has nobody left to start it again but us.
+    async fn flush(&mut self, me: &ActorRef<Msg>) -> Result<(), StoreError> {
+        if self.lasting.journal().flush().await.is_ok() {
+            return Ok(());
+        }
+        let spawned = self.spawn(me, Child::Journal, Vec::new()).await;
+        spawned.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+        self.lasting.journal().flush().await
+    }
+
     fn died(&mut self, me: &ActorRef<Msg>, who: ActorId, why: &str) -> Result<(), ActorProcessingErr> {
-        let found = self.children.iter().find(|(_, life)| life.actor == Some(who)).map(|(child, _)| *child);
+        let found = self.children.iter().find(|(_, life)| life.is(who)).map(|(child, _)| *child);
         found.map_or(Ok(()), |child| self.mourn(me, child, why))
     }
 
@@ -192,10 +233,14 @@ impl State {
         match life.budget.died(now) {
             Restart::After(wait) => {
                 self.lasting.feed().emit(restarted(child.kind(), why, now));
-                let me = me.clone();
+                let (me, journal) = (me.clone(), self.lasting.journal());
                 self.lasting.ports.tasks.spawn(async move {
                     tokio::time::sleep(wait).await;
-                    let _ = me.cast(Msg::Respawn(child));
+                    let kept = match child {
+                        Child::Failover => kept_conversations(journal.load_patiently(Table::Conversations).await),
+                        Child::Journal | Child::Feed | Child::Accounts => Vec::new(),
+                    };
+                    let _ = me.cast(Msg::Respawn(child, kept));
                 });
                 Ok(())
             }
@@ -203,29 +248,34 @@ impl State {
         }
     }
 
-    async fn spawn(&mut self, me: &ActorRef<Msg>, child: Child) -> Result<(), ActorProcessingErr> {
-        let id = match child {
+    async fn spawn(
+        &mut self,
+        me: &ActorRef<Msg>,
+        child: Child,
+        kept: Vec<ConversationRecord>,
+    ) -> Result<(), ActorProcessingErr> {
+        let actor = match child {
             Child::Feed => self.spawn_feed(me).await?,
             Child::Journal => self.spawn_journal(me).await?,
-            Child::Failover => self.spawn_failover(me).await?,
+            Child::Failover => self.spawn_failover(me, kept).await?,
             Child::Accounts => self.spawn_accounts(me).await?,
         };
-        self.children.entry(child).or_default().actor = Some(id);
+        self.children.entry(child).or_default().actor = Some(actor);
         Ok(())
     }
 
-    async fn spawn_feed(&self, me: &ActorRef<Msg>) -> Result<ActorId, ActorProcessingErr> {
+    async fn spawn_feed(&self, me: &ActorRef<Msg>) -> Result<ActorCell, ActorProcessingErr> {
         let args = activity::Args {
             shared: Arc::clone(&self.lasting.feed_shared),
             heartbeat: Arc::clone(&self.lasting.ports.heartbeat),
         };
         let (actor, _) = FeedActor::spawn_linked(None, FeedActor, args, me.get_cell()).await?;
-        let id = actor.get_id();
-        self.lasting.feed.fill(actor);
-        Ok(id)
+        let cell = actor.get_cell();
+        self.lasting.feed.fill(actor, activity::Msg::Look);
+        Ok(cell)
     }
 
-    async fn spawn_journal(&self, me: &ActorRef<Msg>) -> Result<ActorId, ActorProcessingErr> {
+    async fn spawn_journal(&self, me: &ActorRef<Msg>) -> Result<ActorCell, ActorProcessingErr> {
         let ports = self.lasting.ports.clone();
         let args = journal::Args {
             dirty: Arc::clone(&self.lasting.dirty),
@@ -235,17 +285,22 @@ impl State {
             heartbeat: ports.heartbeat,
         };
         let (actor, _) = JournalActor::spawn_linked(None, JournalActor, args, me.get_cell()).await?;
-        let id = actor.get_id();
-        self.lasting.journal.fill(actor);
-        Ok(id)
+        let cell = actor.get_cell();
+        self.lasting.journal.fill(actor, journal::Msg::Dirty);
+        Ok(cell)
     }
 
-    async fn spawn_failover(&self, me: &ActorRef<Msg>) -> Result<ActorId, ActorProcessingErr> {
+    async fn spawn_failover(
+        &self,
+        me: &ActorRef<Msg>,
+        conversations: Vec<ConversationRecord>,
+    ) -> Result<ActorCell, ActorProcessingErr> {
         let ports = self.lasting.ports.clone();
         let args = failover::Args {
             roster: self.lasting.roster.subscribe(),
             book: Arc::clone(&self.lasting.book),
             cells: Arc::clone(&self.lasting.cells),
+            conversations,
             journal: self.lasting.journal(),
             events: self.lasting.events(),
             clock: ports.clock,
@@ -254,22 +309,34 @@ impl State {
             changed: self.lasting.changed.clone(),
         };
         let (actor, _) = FailoverActor::spawn_linked(None, FailoverActor, args, me.get_cell()).await?;
-        let id = actor.get_id();
-        self.lasting.failover.fill(actor);
-        Ok(id)
+        let cell = actor.get_cell();
+        // The roster, a standing or the end of a lease may have been told to its predecessor while it was made.
+        let roster = self.lasting.roster.borrow().clone();
+        self.lasting.failover.fill(actor, failover::Msg::Reload(roster));
+        self.lasting.failover.handle().cast(failover::Msg::Settle);
+        Ok(cell)
     }
 
-    async fn spawn_accounts(&self, me: &ActorRef<Msg>) -> Result<ActorId, ActorProcessingErr> {
+    async fn spawn_accounts(&self, me: &ActorRef<Msg>) -> Result<ActorCell, ActorProcessingErr> {
         let args = supervisor::Args {
             template: template(&self.lasting),
             directory: Arc::clone(&self.lasting.directory),
             cells: Arc::clone(&self.lasting.cells),
+            heartbeat: Arc::clone(&self.lasting.ports.heartbeat),
         };
         let (actor, _) = AccountSupervisor::spawn_linked(None, AccountSupervisor, args, me.get_cell()).await?;
-        let id = actor.get_id();
-        self.lasting.accounts.fill(actor);
-        Ok(id)
+        let cell = actor.get_cell();
+        let (reply, _) = oneshot::channel();
+        self.lasting.accounts.fill(actor, supervisor::Msg::Employ(self.lasting.cells.all(), reply));
+        Ok(cell)
     }
+}
+
+fn kept_conversations(loaded: Result<Vec<Record>, StoreError>) -> Vec<ConversationRecord> {
+    let records = loaded.inspect_err(|error| {
+        tracing::warn!(%error, "conversations could not be read; they are placed anew");
+    });
+    failover::conversations(&records.unwrap_or_default())
 }
 
 fn template(lasting: &Lasting) -> supervisor::AccountTemplate {

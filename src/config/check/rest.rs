@@ -17,7 +17,8 @@ use crate::config::surroundings::{Surroundings, expand};
 /// Names another folder for the account store, whatever the file says.
 const ACCOUNTS_DIR_VARIABLE: &str = "DUDUCLAW_ACCOUNTS_DIR";
 
-const RUNTIMES: &[&str] = &["claude", "codex", "gemini"];
+const RUNTIMES: &[&str] = &[CLAUDE, "codex", "gemini"];
+const CLAUDE: &str = "claude";
 
 /// The account store's folder.
 pub(super) fn accounts_dir(raw: Option<&RawSecrets>, home: &Path, surroundings: &dyn Surroundings) -> PathBuf {
@@ -53,6 +54,9 @@ impl Checker<'_> {
         if let Some(bad) = level.filter(|level| EnvFilter::try_new(level.as_str()).is_err()) {
             let text = "is no level; trace, debug, info, warn, error, or e.g. \"duduclaw=debug,hyper=warn\"";
             self.error(bad.mark, format!("log.level {} {text}", shown(bad)));
+        }
+        if let Some(format) = raw.and_then(|raw| raw.format.as_ref()).filter(|f| ***f == LogFormat::Journald) {
+            self.not_built(format.mark, "log.format = \"journald\"; lines go to standard error, which journald takes");
         }
         LogSettings {
             level: level.map_or_else(|| "info".to_owned(), |level| level.value.clone()),
@@ -92,6 +96,10 @@ impl Checker<'_> {
     }
 
     fn unbuilt_server(&mut self, raw: &Raw) {
+        let interval = raw.rotation.as_deref().and_then(|rotation| rotation.health_interval_seconds.as_ref());
+        if let Some(interval) = interval.filter(|interval| !interval.0.is_zero()) {
+            self.not_built(interval.mark, "checks of credentials (rotation.health_interval_seconds)");
+        }
         let Some(server) = raw.server.as_deref() else { return };
         let polling = server.pool.as_deref().and_then(|pool| pool.usage_refresh_seconds.as_ref());
         if let Some(polling) = polling.filter(|every| !every.0.is_zero()) {
@@ -173,15 +181,31 @@ impl Checker<'_> {
 
     fn runtimes(&mut self, raw: &Raw) {
         let Some(runtimes) = &raw.runtimes else { return };
-        self.not_built(runtimes.mark, "[runtimes]");
         for (name, runtime) in &runtimes.0 {
-            if !RUNTIMES.contains(&name.as_str()) {
+            if RUNTIMES.contains(&name.as_str()) {
+                self.not_yet_run(name, runtime.mark);
+            } else {
                 self.error(runtime.mark, format!("[runtimes.{name}] is none of {}", RUNTIMES.join(", ")));
             }
             if let Some(path) = runtime.path.as_ref().filter(|path| !expand(path, self.surroundings).is_absolute()) {
                 self.error(path.mark, format!("path of [runtimes.{name}] must be absolute"));
             }
         }
+    }
+
+    /// Claude Code is run by `duduclaw claude`; the others wait for jobs.
+    fn not_yet_run(&mut self, name: &str, mark: Mark) {
+        if name != CLAUDE {
+            self.not_built(mark, &format!("[runtimes.{name}]"));
+        }
+    }
+
+    /// `[runtimes.claude] path`; one that is not absolute was told already.
+    pub(super) fn claude_path(&self, raw: &Raw) -> Option<PathBuf> {
+        let runtimes = raw.runtimes.as_deref()?;
+        let (_, runtime) = runtimes.0.iter().find(|(name, _)| name == CLAUDE)?;
+        let path = expand(runtime.path.as_ref()?, self.surroundings);
+        path.is_absolute().then_some(path)
     }
 
     fn notify(&mut self, notify: &At<RawNotify>, channels: Option<&RawChannels>) {

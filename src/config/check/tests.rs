@@ -518,7 +518,6 @@ level = \"duduclaw=loud\"
     error: c:18: dispatch.max_parallel must be at least 1
     error: c:19: dispatch.timeout must be longer than nothing; the default is "30m"
     error: c:20: dispatch.pass_env takes the name of an environment variable, not a value; put the secret into a variable and its name here
-    warning: c:21: not built yet: [runtimes]
     error: c:21: [runtimes.cursor] is none of claude, codex, gemini
     error: c:22: path of [runtimes.cursor] must be absolute
     warning: c:23: not built yet: [notify]

@@ -109,11 +109,12 @@ impl Book {
             return None;
         }
         self.renew_before = None;
+        if first {
+            return None;
+        }
         self.generation.0 += 1;
         let generation = self.generation;
-        let news =
-            if replaced { CredentialNews::Replaced { generation } } else { CredentialNews::Adopted { generation } };
-        (!first).then_some(news)
+        Some(if replaced { CredentialNews::Replaced { generation } } else { CredentialNews::Adopted { generation } })
     }
 
     /// Another program's renewal keeps the account and works on a living grant; anything else is a new credential.

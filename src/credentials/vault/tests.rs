@@ -229,7 +229,7 @@ impl Daemon {
     }
 
     async fn assign(&self, source: SecretSource, endpoint: Option<TokenEndpoint>) {
-        let to = Assignment { account: ACCOUNT, source, endpoint, generation: Generation(0) };
+        let to = Assignment { account: ACCOUNT, source, endpoint, generation: Generation(1) };
         self.vault.assign(vec![to]).await;
     }
 

@@ -89,6 +89,8 @@ pub enum HealthEvent<'a> {
     Cleared,
     /// The configuration changed.
     SettingsChanged(Settings),
+    /// Another account turned out to be this one; this is its state.
+    Joined(&'a super::Health),
     /// The civil clock was stepped; `now` is already by the new one.
     ClockStepped {
         /// By how many milliseconds, negative for back.

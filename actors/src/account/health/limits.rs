@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Settings;
 use super::evidence::Attempt;
+use super::join::later;
 use super::report::Report;
 use super::slot::{self, Laid, Term};
 use crate::account::quota::{self, Quota};
@@ -51,7 +52,26 @@ struct Ladder {
     began: Option<Timestamp>,
 }
 
+impl Limit {
+    fn take_stricter(&mut self, other: &Self, now: Timestamp) {
+        if later(&mut self.hold, other.hold, now) {
+            self.windows.clone_from(&other.windows);
+            self.refused_at = other.refused_at;
+        }
+    }
+}
+
 impl Limits {
+    /// Takes over whatever is stricter in another's.
+    pub(super) fn join(&mut self, other: &Self, now: Timestamp) {
+        self.account.take_stricter(&other.account, now);
+        self.fable.take_stricter(&other.fable, now);
+        self.breather = match (self.breather, other.breather) {
+            (Some(mine), Some(other)) => Some(mine.later(other, now)),
+            (mine, other) => mine.or(other),
+        };
+    }
+
     /// A quota refusal.
     pub(super) fn refused(
         &mut self,

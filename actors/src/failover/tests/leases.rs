@@ -82,6 +82,18 @@ fn a_machine_that_was_started_again_finds_its_leases() {
 }
 
 #[test]
+fn a_lease_that_a_machine_died_before_handing_out_is_returned_by_its_successor() {
+    let mut desk = Desk::of(1);
+    let (_, held) = desk.grant(&demand(), t0());
+    assert!(matches!(desk.machine.lease(&demand(), t0()).0, Decision::Granted(_)), "and nobody gets it");
+    assert_eq!(desk.book.tally(id(0)), Tally { in_flight: 2, unsent: 2, slots: 2, probes: 0, side: 0 });
+    desk.machine = Admission::new(&roster(1), Arc::clone(&desk.book), t0());
+    assert_eq!(desk.book.tally(id(0)), Tally { in_flight: 1, unsent: 1, slots: 1, probes: 0, side: 0 });
+    drop(held);
+    assert!(desk.book.is_empty() && desk.book.tally(id(0)).is_idle());
+}
+
+#[test]
 fn a_reload_keeps_leases_standings_and_removes_accounts_from_choice() {
     let mut desk = Desk::of(3);
     let (grant, guard) = desk.grant(&demand(), t0());

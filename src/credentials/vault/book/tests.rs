@@ -37,14 +37,14 @@ fn token_of(book: &Book) -> String {
 #[test]
 fn every_new_token_is_a_new_generation_and_the_same_one_is_not() {
     let mut book = book("a1", Some("r1"));
-    assert_eq!(book.view().held().expect("a secret").generation, Generation(1));
+    assert_eq!(book.view().held().expect("a secret").generation, Generation(0));
     let news = book.take_renewal(tokens("a2", "r2"), Duration::from_secs(8));
-    assert_eq!(news, Some(CredentialNews::Renewed { generation: Generation(2), expires_at: Wall(9_000) }));
+    assert_eq!(news, Some(CredentialNews::Renewed { generation: Generation(1), expires_at: Wall(9_000) }));
     assert!(book.take_reading(reading(login("a2", Some("r3")))).is_empty(), "the same access token");
-    assert_eq!(book.view().held().expect("a secret").generation, Generation(2));
+    assert_eq!(book.view().held().expect("a secret").generation, Generation(1));
     assert_eq!(
         book.take_reading(reading(login("a4", Some("r4")))),
-        [CredentialNews::Adopted { generation: Generation(3) }]
+        [CredentialNews::Adopted { generation: Generation(2) }]
     );
 }
 
@@ -62,7 +62,7 @@ fn ours_is_the_newer_pair_while_the_source_holds_the_one_it_came_from() {
 
 #[test]
 fn what_is_no_renewal_of_the_same_account_is_a_replacement() {
-    let replaced = [CredentialNews::Replaced { generation: Generation(2) }];
+    let replaced = [CredentialNews::Replaced { generation: Generation(1) }];
     let other = |text: &str| Login {
         facts: IdentityFacts { uuid: Some(text.into()), ..IdentityFacts::default() },
         ..login("a2", Some("r2"))
@@ -79,7 +79,7 @@ fn what_is_no_renewal_of_the_same_account_is_a_replacement() {
     let unknown = Login { facts: IdentityFacts::default(), ..login("a2", Some("r2")) };
     assert_eq!(
         known.take_reading(reading(unknown)),
-        [CredentialNews::Adopted { generation: Generation(2) }],
+        [CredentialNews::Adopted { generation: Generation(1) }],
         "unknown is not another"
     );
 }
@@ -104,7 +104,7 @@ fn a_break_is_told_once_and_its_healing_too() {
     assert!(book.take_reading(Err(missing())).is_empty());
     assert_eq!(book.view().current(now()).expect_err("broken"), super::super::NotNow::Broken(Cause::Unreadable));
     let again = book.take_reading(reading(login("a1", Some("r1"))));
-    assert_eq!(again, [CredentialNews::ReadAgain { generation: Generation(1) }]);
+    assert_eq!(again, [CredentialNews::ReadAgain { generation: Generation(0) }]);
 }
 
 #[test]

