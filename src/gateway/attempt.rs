@@ -108,7 +108,7 @@ impl Exchange {
                 Recovered::No => {}
             }
         }
-        Ok(self.judge(leg, spending, sent, classified, demand))
+        Ok(self.judge(leg, spending, sent, classified, demand).await)
     }
 
     /// An attempt elsewhere after a 429 that stated nothing is such a request's one hop.
@@ -240,7 +240,7 @@ impl Exchange {
         }
     }
 
-    fn judge(
+    async fn judge(
         &mut self,
         leg: &Leg,
         spending: Spending,

@@ -161,7 +161,7 @@ impl Spending {
         *response.headers_mut() =
             response::relayed(&head.headers, length, &exchange.stamp(leg, Some(&self.grant.entry)));
         if exchange.live.settings.server.quota_headers == QuotaHeaders::Pool && leg.injects() {
-            let served = Served { element: leg.element(), account: self.account(), scope: self.inbound.scope };
+            let served = Served { element: leg.element(), account: self.account(), scope: self.scope };
             pool_quota::tell(response.headers_mut(), &self.gateway, &exchange.live, served, self.answered_at);
         }
         if let Some(from) = self.moved_from(exchange, leg) {

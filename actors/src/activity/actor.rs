@@ -1,19 +1,12 @@
 //! The feed's actor: takes events out of the inbox, one by one.
-//!
-//! Every request makes events, and nobody waits for them. So after it has found some the actor looks again a moment later
-//! by itself, and a busy gateway wakes it now and then, not for each event.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use super::Shared;
 use crate::inbox::{Front, Rest};
 use crate::ports::{ActorKind, Heartbeat};
-
-/// How long it lets events gather while they come.
-const GATHER: Duration = Duration::from_millis(5);
 
 /// What it is told.
 #[derive(Debug)]
@@ -43,14 +36,13 @@ impl Actor for FeedActor {
         Ok(args)
     }
 
-    async fn handle(&self, me: ActorRef<Msg>, message: Msg, state: &mut Args) -> Result<(), ActorProcessingErr> {
+    async fn handle(&self, _: ActorRef<Msg>, message: Msg, state: &mut Args) -> Result<(), ActorProcessingErr> {
         match message {
-            Msg::Look => state.look(&me),
+            Msg::Look => state.drain(),
         }
         Ok(())
     }
 
-    /// What has gathered when it stops is not lost.
     async fn post_stop(&self, _: ActorRef<Msg>, state: &mut Args) -> Result<(), ActorProcessingErr> {
         state.drain();
         Ok(())
@@ -58,32 +50,18 @@ impl Actor for FeedActor {
 }
 
 impl Args {
-    fn look(&self, me: &ActorRef<Msg>) {
-        if self.drain() == Found::Something || self.shared.inbox.rest() == Rest::No {
-            me.send_after(GATHER, || Msg::Look);
-        }
-    }
-
-    fn drain(&self) -> Found {
-        let mut found = Found::Nothing;
+    fn drain(&self) {
         loop {
             match self.shared.inbox.front() {
                 Front::Item(seq, event) => {
                     self.shared.publish(seq, event);
                     self.shared.inbox.done(seq);
                     self.heartbeat.beat(ActorKind::ActivityFeed);
-                    found = Found::Something;
                 }
                 Front::SetAside(seq) => tracing::error!(seq = seq.0, "an event that cannot be published was set aside"),
-                Front::Empty => return found,
+                Front::Empty if self.shared.inbox.rest() == Rest::Yes => return,
+                Front::Empty => {}
             }
         }
     }
-}
-
-/// Whether there was anything.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Found {
-    Something,
-    Nothing,
 }
