@@ -11,7 +11,7 @@ use crate::outcome::CallKind;
 
 impl Admission {
     /// Applies what happened to leases since the last time, and admits waiters whose turn it is. To be called whenever
-    /// the book wakes the machine; [`Self::lease`] and [`Self::tick`] begin with it.
+    /// the book wakes the machine, and before it is looked at; [`Self::lease`] and [`Self::tick`] begin with it.
     pub fn settle(&mut self, now: Timestamp) -> Vec<Effect> {
         let mut effects = Vec::new();
         self.read_book(now, &mut effects);
