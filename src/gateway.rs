@@ -5,10 +5,13 @@
 //! decision about health, routing or retry; those are made in `duduclaw-actors`.
 
 pub mod access;
+pub mod answer;
 mod attempt;
 pub mod body;
 pub mod bounds;
+pub mod control;
 pub mod conversation;
+pub mod end;
 pub mod error;
 pub mod exchange;
 pub mod fields;
@@ -16,7 +19,9 @@ mod final_answer;
 pub mod headers;
 pub mod hold;
 mod inbound;
+pub mod kind;
 pub mod listener;
+pub mod live;
 pub mod meter;
 mod outgoing;
 pub mod path;

@@ -22,17 +22,20 @@ use http::{HeaderMap, HeaderName, Method, StatusCode};
 use crate::config::settings::{AuthMode, Protocol};
 use crate::config::topology::{Binding, Element, Step as RouteStep};
 use crate::gateway::access::Caller;
+use crate::gateway::answer::Answer;
 use crate::gateway::attempt::Attempted;
 use crate::gateway::body::Buffered;
 use crate::gateway::conversation::Conversation;
+use crate::gateway::end::End;
 use crate::gateway::error::ApiError;
 use crate::gateway::fields::{LongContext, Streaming};
 use crate::gateway::final_answer::{self, Best, Verdicts};
 use crate::gateway::headers::response::Stamp;
 use crate::gateway::hold::LastSlice;
-use crate::gateway::relay::End;
+use crate::gateway::kind::Kind;
+use crate::gateway::live::Live;
 use crate::gateway::rename::Renaming;
-use crate::gateway::service::{Answer, Gateway, Kind, Live};
+use crate::gateway::service::Gateway;
 use crate::gateway::ticket::Ticket;
 
 /// The most that a breather's end is blurred by, so that waiters do not come back in one instant.

@@ -9,10 +9,13 @@ use hyper::body::Incoming;
 use crate::config::clients::Client;
 use crate::gateway::access::Caller;
 use crate::gateway::body::Buffered;
+use crate::gateway::bounds::saturated;
 use crate::gateway::error::ApiError;
 use crate::gateway::exchange::{AskedModel, Inbound};
 use crate::gateway::fields::{self, Fields, FieldsError, LongContext, split_long_context};
-use crate::gateway::service::{Gateway, Kind, Live, saturated};
+use crate::gateway::kind::Kind;
+use crate::gateway::live::Live;
+use crate::gateway::service::Gateway;
 
 /// Bodies above this are read off the async threads.
 const INLINE_MAX: usize = 256 * 1024;

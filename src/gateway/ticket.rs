@@ -9,9 +9,9 @@ use duduclaw_actors::outcome::{Evidence, Usage};
 use http::StatusCode;
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::gateway::end::End;
 use crate::gateway::error::ApiError;
 use crate::gateway::exchange::Inbound;
-use crate::gateway::relay::End;
 use crate::gateway::service::Gateway;
 
 /// A request's place. Dropped without a word, it says that the client went away, or that we stop.
