@@ -18,8 +18,9 @@ use tokio::time::timeout;
 
 use crate::credentials::{Held, NotNow, Patience, Rejection};
 use crate::gateway::answer::Answer;
+use crate::gateway::chain::{Leg, advances};
 use crate::gateway::error::ApiError;
-use crate::gateway::exchange::{Exchange, Leg, advances};
+use crate::gateway::exchange::Exchange;
 use crate::gateway::fields::Streaming;
 use crate::gateway::hold::stainless_timeout;
 use crate::gateway::kind::Kind;

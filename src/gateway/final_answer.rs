@@ -18,11 +18,13 @@ use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, 
 use http::{HeaderMap, StatusCode};
 
 use crate::gateway::answer::{self, Answer};
+use crate::gateway::chain::Leg;
 use crate::gateway::error::{ApiError, seconds_up};
-use crate::gateway::exchange::{Exchange, Leg, soonest_return};
+use crate::gateway::exchange::Exchange;
 use crate::gateway::headers::response::{self, Relay};
 use crate::gateway::pool_quota;
 use crate::gateway::reading::{Beginning, Shown};
+use crate::gateway::waiting::soonest_return;
 
 /// The best refusals so far, one of each kind.
 #[derive(Default)]

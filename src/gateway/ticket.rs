@@ -11,7 +11,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::gateway::end::End;
 use crate::gateway::error::ApiError;
-use crate::gateway::exchange::Inbound;
+use crate::gateway::inbound::Inbound;
 use crate::gateway::service::Gateway;
 
 /// A request's place. Dropped without a word, it says that the client went away, or that we stop.
