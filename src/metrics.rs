@@ -148,7 +148,6 @@ impl Metrics {
             | EventKind::CredentialBroke { .. }
             | EventKind::CredentialRenewed
             | EventKind::LoginNeeded
-            | EventKind::CredentialExpiring { .. }
             | EventKind::RefreshFailed { .. }
             | EventKind::Paused
             | EventKind::Resumed
@@ -159,8 +158,6 @@ impl Metrics {
             | EventKind::RequestHeld { .. }
             | EventKind::RequestReleased
             | EventKind::PoolExhausted { .. }
-            | EventKind::OutageBegan { .. }
-            | EventKind::OutageEnded { .. }
             | EventKind::ClockStepped { .. }
             | EventKind::ConfigReloaded
             | EventKind::ConfigRefused { .. }

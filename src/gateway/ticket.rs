@@ -19,7 +19,7 @@ pub struct Ticket {
     gateway: Arc<Gateway>,
     request_id: String,
     began: Timestamp,
-    permits: Vec<OwnedSemaphorePermit>,
+    _permits: Vec<OwnedSemaphorePermit>,
     status: Option<StatusCode>,
     attempts: u32,
     told: bool,
@@ -34,7 +34,7 @@ impl Ticket {
         began: Timestamp,
         permits: Vec<OwnedSemaphorePermit>,
     ) -> Self {
-        Self { gateway, request_id, began, permits, status: None, attempts: 0, told: false }
+        Self { gateway, request_id, began, _permits: permits, status: None, attempts: 0, told: false }
     }
 
     /// A place for an answer whose request gave its own away already.
@@ -46,11 +46,6 @@ impl Ticket {
     pub fn begin(&mut self, status: StatusCode, attempts: u32) {
         self.status = Some(status);
         self.attempts = attempts;
-    }
-
-    /// Another bound that the request stays under until it is over.
-    pub fn add(&mut self, permit: OwnedSemaphorePermit) {
-        self.permits.push(permit);
     }
 
     /// The request is refused before it was sent anywhere.
