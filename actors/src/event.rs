@@ -1,7 +1,6 @@
 //! Everything that happens is one kind of event. The activity feed, metrics, the terminal's story and every page are
 //! made of these and of nothing else.
 
-
 use serde::{Deserialize, Serialize};
 
 use crate::clock::{Deadline, Timestamp};

@@ -1,6 +1,5 @@
 //! The vault against a token endpoint on loopback whose refresh tokens work once.
 
-mod processes;
 mod renewing;
 mod sources;
 
