@@ -14,7 +14,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use duduclaw_actors::clock::{Clock, ManualClock, SystemClock, Timestamp};
+use duduclaw_actors::clock::{Clock, ManualClock, Timestamp};
 use serde_json::{Value, json};
 
 use super::*;
