@@ -25,16 +25,17 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::admin::{Admin, Counts};
+use crate::admin::{Admin, Counts, Sources};
 use crate::config::Ready;
 use crate::config::bind::Bind;
 use crate::config::report::{self, Report};
 use crate::credentials::{Environment, TokenExchange, Vault, VaultParts};
 use crate::gateway::body::Room;
-use crate::gateway::bounds::Bounds;
+use crate::gateway::bounds::{Bounds, saturated};
 use crate::gateway::hold::Holds;
 use crate::gateway::listener::{Accepting, Address, BindError, Listener, accept};
-use crate::gateway::service::{Gateway, Live, saturated};
+use crate::gateway::live::Live;
+use crate::gateway::service::Gateway;
 use crate::metrics::{Metrics, MetricsObserver};
 use crate::store::memory::MemoryStore;
 use crate::upstream::client::Client;
@@ -165,12 +166,13 @@ pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) ->
         environment: Arc::clone(&environment),
     });
     vault.assign(reload::assignments(&topology, &fleet, &environment)).await;
+    let sources = Sources { fleet: fleet.clone(), vault: vault.clone(), counts, clock: Arc::clone(&clock) };
     let gateway = Arc::new(Gateway {
         client: Client::new(settings.server.timeouts.connect)?,
         holds: Holds::new(settings.server.max_concurrent.map_or(HELD_UNBOUNDED, |most| (most as usize / 2).max(1))),
         room: Room::new(saturated(settings.server.limits.buffered)),
         bounds: Bounds::new(settings.server.max_concurrent),
-        admin: Admin::new(home.admin_token()?, counts),
+        control: Box::new(Admin::new(home.admin_token()?, sources)),
         live: ArcSwap::from_pointee(Live { settings: Arc::clone(&settings), topology }),
         fleet,
         vault,

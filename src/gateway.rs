@@ -5,10 +5,14 @@
 //! decision about health, routing or retry; those are made in `duduclaw-actors`.
 
 pub mod access;
+pub mod answer;
 mod attempt;
 pub mod body;
 pub mod bounds;
+mod chain;
+pub mod control;
 pub mod conversation;
+pub mod end;
 pub mod error;
 pub mod exchange;
 pub mod fields;
@@ -16,7 +20,9 @@ mod final_answer;
 pub mod headers;
 pub mod hold;
 mod inbound;
+pub mod kind;
 pub mod listener;
+pub mod live;
 pub mod meter;
 mod outgoing;
 pub mod path;
@@ -28,4 +34,5 @@ pub mod service;
 mod spending;
 pub mod splice;
 pub mod ticket;
+mod waiting;
 pub mod watch;

@@ -7,13 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use duduclaw_actors::event::{AttemptResult, Event, EventKind, RequestClose};
 use duduclaw_actors::ports::{ActorKind, Heartbeat, Observer};
+use http::StatusCode;
 use prometheus_client::encoding::{EncodeLabelSet, text::encode};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
-
-use crate::gateway::error::ApiError;
 
 /// All figures.
 pub struct Metrics {
@@ -115,8 +114,8 @@ impl Metrics {
     }
 
     /// A request was refused before it could be served.
-    pub fn refused(&self, error: &ApiError) {
-        self.refused.get_or_create(&StatusLabels { status: error.status().as_u16() }).inc();
+    pub fn refused(&self, status: StatusCode) {
+        self.refused.get_or_create(&StatusLabels { status: status.as_u16() }).inc();
     }
 
     fn observe(&self, event: &Event) {
@@ -149,7 +148,6 @@ impl Metrics {
             | EventKind::CredentialBroke { .. }
             | EventKind::CredentialRenewed
             | EventKind::LoginNeeded
-            | EventKind::CredentialExpiring { .. }
             | EventKind::RefreshFailed { .. }
             | EventKind::Paused
             | EventKind::Resumed
@@ -160,8 +158,6 @@ impl Metrics {
             | EventKind::RequestHeld { .. }
             | EventKind::RequestReleased
             | EventKind::PoolExhausted { .. }
-            | EventKind::OutageBegan { .. }
-            | EventKind::OutageEnded { .. }
             | EventKind::ClockStepped { .. }
             | EventKind::ConfigReloaded
             | EventKind::ConfigRefused { .. }

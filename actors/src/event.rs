@@ -1,8 +1,6 @@
 //! Everything that happens is one kind of event. The activity feed, metrics, the terminal's story and every page are
 //! made of these and of nothing else.
 
-use std::sync::Arc;
-
 use chrono::{DateTime, SecondsFormat};
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -93,11 +91,6 @@ pub enum EventKind {
     CredentialRenewed,
     /// The refresh grant is gone; a person must log in.
     LoginNeeded,
-    /// A credential that cannot be renewed ends soon.
-    CredentialExpiring {
-        /// In how many days.
-        days: u32,
-    },
     /// An access token was refreshed.
     TokenRefreshed,
     /// Another program had refreshed it; its token was adopted.
@@ -175,16 +168,6 @@ pub enum EventKind {
     PoolExhausted {
         /// Why, account by account.
         reasons: String,
-    },
-    /// Every account of a provider is out because of authentication.
-    OutageBegan {
-        /// The provider.
-        provider: Arc<str>,
-    },
-    /// One of them serves again.
-    OutageEnded {
-        /// The provider.
-        provider: Arc<str>,
     },
     /// The civil clock was stepped.
     ClockStepped {

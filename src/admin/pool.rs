@@ -2,7 +2,6 @@
 //! `headroom_secs` may be left out.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use duduclaw_actors::account::health::Health;
 use duduclaw_actors::account::quota::KnownWindow;
@@ -14,9 +13,11 @@ use duduclaw_actors::roster::{AccountSpec, Switch, TieOrder};
 use duduclaw_actors::standing::{CredentialState, Hold, Paused, Standing, State};
 use serde::{Deserialize, Serialize};
 
-use super::counts::{Count, Counts};
+use super::Sources;
+use super::counts::Count;
 use crate::config::topology::Element;
-use crate::gateway::service::{Gateway, Live};
+use crate::credentials::Vault;
+use crate::gateway::live::Live;
 
 /// The whole fleet.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -125,16 +126,16 @@ pub struct SpendView {
 }
 
 /// The fleet now.
-pub(super) async fn view(gateway: &Gateway, live: &Arc<Live>, counts: &Counts) -> PoolView {
-    let now = gateway.clock.now();
-    let snapshot = gateway.fleet.failover.snapshot().await.map(|snapshot| snapshot.accounts).unwrap_or_default();
+pub(super) async fn view(sources: &Sources, live: &Live) -> PoolView {
+    let now = sources.clock.now();
+    let snapshot = sources.fleet.failover.snapshot().await.map(|snapshot| snapshot.accounts).unwrap_or_default();
     let seen: BTreeMap<AccountId, AccountSnapshot> = snapshot.into_iter().map(|a| (a.account, a)).collect();
     let providers = live.topology.elements().iter().map(|element| {
         let accounts = element.accounts.iter().filter_map(|id| {
             let spec = live.topology.roster().accounts.get(id)?;
-            let health = gateway.fleet.health(*id)?;
+            let health = sources.fleet.health(*id)?;
             let about = About { spec, health: &health, seen: seen.get(id), live, now };
-            Some(about.view(gateway, element, counts.of(&spec.entry)))
+            Some(about.view(&sources.vault, element, sources.counts.of(&spec.entry)))
         });
         PoolProvider {
             name: element.name.to_string(),
@@ -155,11 +156,11 @@ struct About<'a> {
 }
 
 impl About<'_> {
-    fn view(&self, gateway: &Gateway, element: &Element, requests: Count) -> PoolAccount {
+    fn view(&self, vault: &Vault, element: &Element, requests: Count) -> PoolAccount {
         let standing = self.health.standing(0, EvidenceSeq(0), self.now);
         let state = standing.state(self.now);
         let gravest = gravest(&standing, state, self.now);
-        let credential = gateway.vault.status(self.spec.id);
+        let credential = vault.status(self.spec.id);
         let capped = |scope| standing.quota.capped(scope, &self.spec.caps, self.now).is_some();
         let paused = standing.paused == Paused::Yes;
         let disabled = self.spec.switch == Switch::Off;

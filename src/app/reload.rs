@@ -24,7 +24,8 @@ use crate::credentials::{
     Assignment, CLAUDE_TOKEN_URL_VARIABLE, Environment, SecretSource, TokenEndpoint, TokenUrl, credential_kind,
     identity_facts, stored_accounts,
 };
-use crate::gateway::service::{DEFAULT_AUTH_HEADER, Gateway, Live};
+use crate::gateway::live::{DEFAULT_AUTH_HEADER, Live};
+use crate::gateway::service::Gateway;
 
 /// What the configuration looks at of the machine.
 pub type Machine = Arc<dyn Surroundings + Send + Sync>;

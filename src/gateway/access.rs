@@ -10,12 +10,12 @@ use http::header::{AUTHORIZATION, HOST, ORIGIN};
 use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 
-use crate::admin::Admin;
 use crate::config::clients::{Client, Passthrough};
 use crate::config::settings::Server;
+use crate::gateway::control::Control;
 use crate::gateway::error::ApiError;
 use crate::gateway::headers::{X_API_KEY, X_GOOG_API_KEY, token};
-use crate::gateway::service::Live;
+use crate::gateway::live::Live;
 use crate::upstream::client::is_loopback_host;
 
 /// What tokens of jobs begin with. None are given out while no job runs, so each is an ended one.
@@ -52,12 +52,12 @@ impl Caller {
 ///
 /// # Errors
 /// When it shows none, a wrong one, one of a job that has ended, or the key to the control API.
-pub fn authenticate(headers: &HeaderMap, live: &Live, admin: &Admin) -> Result<Caller, ApiError> {
+pub fn authenticate(headers: &HeaderMap, live: &Live, control: &dyn Control) -> Result<Caller, ApiError> {
     let header = live.auth_header();
     if shown_tokens(headers, header).any(|token| token.starts_with(JOB_TOKEN)) {
         return Err(ApiError::Unauthenticated("the job of this token has ended".to_owned()));
     }
-    if shown_tokens(headers, header).any(|token| admin.is_key(token)) {
+    if shown_tokens(headers, header).any(|token| control.is_key(token)) {
         return Err(ApiError::Unauthenticated("the key to the control API is no client token".to_owned()));
     }
     let Some(gate) = &live.settings.server.auth else { return Ok(Caller { principal: Arc::default(), client: None }) };

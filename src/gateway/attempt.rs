@@ -17,14 +17,16 @@ use duduclaw_actors::standing::Stated;
 use tokio::time::timeout;
 
 use crate::credentials::{Held, NotNow, Patience, Rejection};
+use crate::gateway::answer::Answer;
+use crate::gateway::chain::{Leg, advances};
 use crate::gateway::error::ApiError;
-use crate::gateway::exchange::{Exchange, Leg, advances};
+use crate::gateway::exchange::Exchange;
 use crate::gateway::fields::Streaming;
 use crate::gateway::hold::stainless_timeout;
+use crate::gateway::kind::Kind;
 use crate::gateway::outgoing;
 use crate::gateway::reading::Beginning;
 use crate::gateway::rename::Renaming;
-use crate::gateway::service::{Answer, Kind};
 use crate::gateway::spending::Spending;
 use crate::upstream::client::SendError;
 use crate::upstream::tee::DOCUMENT_MAX;

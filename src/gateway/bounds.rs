@@ -15,6 +15,12 @@ pub struct Bounds {
     clients: Mutex<HashMap<Arc<str>, ClientBound>>,
 }
 
+/// A size as this machine counts.
+#[must_use]
+pub fn saturated(size: u64) -> usize {
+    usize::try_from(size).unwrap_or(usize::MAX)
+}
+
 /// A client's bound, and how many it was made for.
 type ClientBound = (u32, Arc<Semaphore>);
 

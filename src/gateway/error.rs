@@ -5,14 +5,12 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use duduclaw_actors::provider::anthropic::body::error_body;
 use duduclaw_actors::provider::anthropic::error::ErrorKind;
 use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderName, HeaderValue, Response, StatusCode};
-use http_body_util::{BodyExt, Full};
+use http::{HeaderName, HeaderValue, StatusCode};
 
-use crate::gateway::service::{Answer, AnswerBody};
+use crate::gateway::answer::{self, Answer};
 
 /// Tells Anthropic's clients not to try again.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
@@ -154,7 +152,7 @@ impl ApiError {
     #[must_use]
     pub fn answer(&self, request_id: &str) -> Answer {
         let body = error_body(self.kind(), &self.to_string(), request_id);
-        let mut response = Response::new(AnswerBody::new(Full::new(Bytes::from(body)).map_err(|never| match never {})));
+        let mut response = answer::whole(body);
         *response.status_mut() = self.status();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -8,129 +8,33 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use duduclaw_actors::clock::{Deadline, Timestamp, sleep_until};
+use duduclaw_actors::clock::sleep_until;
 use duduclaw_actors::event::{EventKind, FailoverReason, Severity};
 use duduclaw_actors::failover::Leased;
-use duduclaw_actors::failover::demand::{
-    BindsThinking, Demand, Exhausted, NotBefore, Once, Remedy, Spent, Step, Via, Why,
-};
-use duduclaw_actors::id::{AccountId, EntryId, ModelScope};
-use duduclaw_actors::outcome::{CallKind, Evidence, Usage};
-use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderName, Method, StatusCode};
+use duduclaw_actors::failover::demand::{BindsThinking, Demand, Exhausted, NotBefore, Once, Spent, Step, Via, Why};
+use duduclaw_actors::id::{AccountId, EntryId};
+use duduclaw_actors::outcome::{Evidence, Usage};
+use http::{HeaderName, StatusCode};
 
-use crate::config::settings::{AuthMode, Protocol};
-use crate::config::topology::{Binding, Element, Step as RouteStep};
+use crate::config::topology::Binding;
 use crate::gateway::access::Caller;
+use crate::gateway::answer::Answer;
 use crate::gateway::attempt::Attempted;
 use crate::gateway::body::Buffered;
+use crate::gateway::chain::Leg;
 use crate::gateway::conversation::Conversation;
+use crate::gateway::end::End;
 use crate::gateway::error::ApiError;
-use crate::gateway::fields::{LongContext, Streaming};
 use crate::gateway::final_answer::{self, Best, Verdicts};
 use crate::gateway::headers::response::Stamp;
-use crate::gateway::hold::LastSlice;
-use crate::gateway::relay::End;
+use crate::gateway::inbound::Inbound;
+use crate::gateway::live::Live;
 use crate::gateway::rename::Renaming;
-use crate::gateway::service::{Answer, Gateway, Kind, Live};
+use crate::gateway::service::Gateway;
 use crate::gateway::ticket::Ticket;
 
 /// The most that a breather's end is blurred by, so that waiters do not come back in one instant.
 const JITTER_MS: u64 = 250;
-
-/// What a client sent.
-pub struct Inbound {
-    /// Our id for it.
-    pub id: String,
-    /// Its method.
-    pub method: Method,
-    /// Its path and query, as they came.
-    pub target: PathAndQuery,
-    /// Its headers, as they came.
-    pub headers: HeaderMap,
-    /// What routing read in the body.
-    pub asked: AskedModel,
-    /// Whether a stream was asked for.
-    pub streaming: Streaming,
-    /// The place of `account_uuid` in the body.
-    pub account_uuid: Option<std::ops::Range<usize>>,
-    /// The models it concerns, as far as quota windows care.
-    pub scope: ModelScope,
-    /// What it is about.
-    pub kind: Kind,
-    /// Inference, or beside it.
-    pub call: CallKind,
-    /// When it arrived.
-    pub began: Timestamp,
-}
-
-/// The model a client asked for.
-#[derive(Clone, Debug, Default)]
-pub struct AskedModel {
-    /// As it stands in the body, if it does.
-    pub name: Option<String>,
-    /// Without what asks for the long context.
-    pub base: String,
-    /// Where it stands, with its quotes.
-    pub span: Option<std::ops::Range<usize>>,
-    /// Whether the long context was asked for by the name.
-    pub long_context: LongContext,
-    /// Models of tools that ask for the long context: their places, and the names without it.
-    pub tools: Vec<(std::ops::Range<usize>, String)>,
-}
-
-/// One upstream of a request's chain.
-#[derive(Clone)]
-pub struct Leg {
-    live: Arc<Live>,
-    element: usize,
-    model: String,
-    /// Whether no other follows.
-    pub(super) is_last: bool,
-}
-
-impl Leg {
-    /// The upstreams for a model, in order, those left out that the client may not use.
-    pub(super) fn chain(live: &Arc<Live>, model: &str, caller: &Caller) -> Result<Vec<Self>, ApiError> {
-        let chain =
-            live.topology.resolve(model, Protocol::Anthropic).map_err(|no| ApiError::NotFound(no.to_string()))?;
-        let allowed = |e: &Element| caller.client.as_ref().is_none_or(|c| c.may_use_element(&e.name, &e.provider));
-        let mut legs: Vec<Self> =
-            chain.steps().filter(|step| allowed(step.element)).map(|step| Self::of(live, step)).collect();
-        let Some(last) = legs.last_mut() else {
-            return Err(ApiError::Forbidden("this client may not use the provider of this model".to_owned()));
-        };
-        last.is_last = true;
-        Ok(legs)
-    }
-
-    fn of(live: &Arc<Live>, step: RouteStep<'_>) -> Self {
-        let found = live.topology.elements().iter().position(|element| element.id == step.element.id);
-        Self { live: Arc::clone(live), element: found.unwrap_or(0), model: step.model.to_owned(), is_last: false }
-    }
-
-    pub(super) fn element(&self) -> &Element {
-        &self.live.topology.elements()[self.element]
-    }
-
-    pub(super) fn name(&self) -> &str {
-        &self.element().name
-    }
-
-    pub(super) fn provider(&self) -> &str {
-        &self.element().provider
-    }
-
-    /// The model's name there.
-    pub(super) fn model(&self) -> &str {
-        &self.model
-    }
-
-    /// Whether the credential is ours to put in.
-    pub(super) fn injects(&self) -> bool {
-        self.element().auth != AuthMode::Passthrough
-    }
-}
 
 /// A request on its way.
 pub struct Exchange {
@@ -143,7 +47,7 @@ pub struct Exchange {
     pub(super) late_heads: u32,
     pub(super) spent: Spent,
     pub(super) best: Best,
-    left: Option<(EntryId, FailoverReason)>,
+    pub(super) left: Option<(EntryId, FailoverReason)>,
     /// Accounts that had no secret to send, and what that means for the request.
     pub(super) left_out: Vec<(AccountId, Why)>,
     body: Buffered,
@@ -280,54 +184,6 @@ impl Exchange {
         demand.step = Step::Again(wait.account);
     }
 
-    /// Waits, without a byte to the client, until an account may have returned. `false`: the answer is due now.
-    async fn wait_for_return(&mut self, verdicts: &Verdicts) -> bool {
-        let hold = self.live.settings.pool.hold;
-        let curable = |why: &Exhausted| matches!(why.remedy, Remedy::Wait { .. } | Remedy::BackOff { .. });
-        if hold.is_zero() || self.inbound.call == CallKind::Side || !verdicts.iter().any(|(_, why)| curable(why)) {
-            return false;
-        }
-        let now = self.gateway.clock.now();
-        let (key, began) = (self.conversation.key, self.inbound.began);
-        let Some(place) = self.gateway.holds.enter(key, &self.inbound.headers, hold, began, now) else { return false };
-        let soonest = verdicts.iter().filter_map(|(_, why)| soonest_return(why)).reduce(|a, b| a.sooner(b, now));
-        self.tell_wait(soonest);
-        let returned = self.returns(place.slice_end, soonest).await;
-        self.best.slice_over = !returned && place.last == LastSlice::No;
-        if returned {
-            self.left = None;
-            self.spent = Spent { probe: self.spent.probe, ..Spent::default() };
-        }
-        returned
-    }
-
-    fn tell_wait(&mut self, until: Option<Deadline>) {
-        if !std::mem::replace(&mut self.best.wait_told, true) {
-            self.emit(EventKind::RequestHeld { until }, Severity::Info);
-        }
-    }
-
-    fn tell_release(&self) {
-        if self.best.wait_told {
-            self.emit(EventKind::RequestReleased, Severity::Info);
-        }
-    }
-
-    /// Whether it is worth asking admission again before the deadline: an account's standing changed, or the soonest
-    /// return has come.
-    async fn returns(&self, deadline: Deadline, soonest: Option<Deadline>) -> bool {
-        let mut changed = self.gateway.fleet.changed();
-        changed.mark_unchanged();
-        let clock = &*self.gateway.clock;
-        let soonest = soonest.unwrap_or(deadline);
-        tokio::select! {
-            () = sleep_until(clock, deadline) => false,
-            () = self.gateway.stop.cancelled() => false,
-            () = sleep_until(clock, soonest) => !deadline.is_due(clock.now()),
-            told = changed.changed() => told.is_ok(),
-        }
-    }
-
     pub(super) fn emit(&self, kind: EventKind, severity: Severity) {
         self.emit_of(None, kind, severity);
     }
@@ -405,18 +261,3 @@ impl Exchange {
 
 /// Where the account stands when the configuration shows none: only to keep a provider's header of that name out.
 static DEFAULT_ACCOUNT_HEADER: HeaderName = HeaderName::from_static("x-duduclaw-account");
-
-/// When an exhausted upstream may serve again, whoever says so.
-pub(super) fn soonest_return(why: &Exhausted) -> Option<Deadline> {
-    match why.remedy {
-        Remedy::Wait { until, .. } => until,
-        Remedy::BackOff { until } => Some(until),
-        Remedy::Person | Remedy::Spent => None,
-    }
-}
-
-/// Whether a status makes the chain go on.
-pub(super) fn advances(status: StatusCode) -> bool {
-    let named = [StatusCode::TOO_MANY_REQUESTS, StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::NOT_FOUND];
-    named.contains(&status) || status.is_server_error()
-}

@@ -15,15 +15,16 @@ use duduclaw_actors::provider::anthropic::error::ProviderError;
 use duduclaw_actors::provider::anthropic::quota::{claim_of, unified_headers};
 use duduclaw_actors::standing::Stated;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
-use http::{HeaderMap, Response, StatusCode};
-use http_body_util::{BodyExt, Full};
+use http::{HeaderMap, StatusCode};
 
+use crate::gateway::answer::{self, Answer};
+use crate::gateway::chain::Leg;
 use crate::gateway::error::{ApiError, seconds_up};
-use crate::gateway::exchange::{Exchange, Leg, soonest_return};
+use crate::gateway::exchange::Exchange;
 use crate::gateway::headers::response::{self, Relay};
 use crate::gateway::pool_quota;
 use crate::gateway::reading::{Beginning, Shown};
-use crate::gateway::service::{Answer, AnswerBody};
+use crate::gateway::waiting::soonest_return;
 
 /// The best refusals so far, one of each kind.
 #[derive(Default)]
@@ -203,7 +204,7 @@ impl Kept {
         }
         headers.extend(truth);
         headers.insert(CONTENT_LENGTH, HeaderValue::from(self.body.len()));
-        let mut response = Response::new(AnswerBody::new(Full::new(self.body).map_err(|never| match never {})));
+        let mut response = answer::whole(self.body);
         *response.status_mut() = self.status;
         *response.headers_mut() = headers;
         response

@@ -3,19 +3,64 @@
 use bytes::Bytes;
 use duduclaw_actors::clock::Timestamp;
 use duduclaw_actors::id::ModelScope;
-use http::Request;
+use duduclaw_actors::outcome::CallKind;
+use http::uri::PathAndQuery;
+use http::{HeaderMap, Method, Request};
 use hyper::body::Incoming;
 
 use crate::config::clients::Client;
 use crate::gateway::access::Caller;
 use crate::gateway::body::Buffered;
+use crate::gateway::bounds::saturated;
 use crate::gateway::error::ApiError;
-use crate::gateway::exchange::{AskedModel, Inbound};
-use crate::gateway::fields::{self, Fields, FieldsError, LongContext, split_long_context};
-use crate::gateway::service::{Gateway, Kind, Live, saturated};
+use crate::gateway::fields::{self, Fields, FieldsError, LongContext, Streaming, split_long_context};
+use crate::gateway::kind::Kind;
+use crate::gateway::live::Live;
+use crate::gateway::service::Gateway;
 
 /// Bodies above this are read off the async threads.
 const INLINE_MAX: usize = 256 * 1024;
+
+/// What a client sent.
+pub(super) struct Inbound {
+    /// Our id for it.
+    pub id: String,
+    /// Its method.
+    pub method: Method,
+    /// Its path and query, as they came.
+    pub target: PathAndQuery,
+    /// Its headers, as they came.
+    pub headers: HeaderMap,
+    /// What routing read in the body.
+    pub asked: AskedModel,
+    /// Whether a stream was asked for.
+    pub streaming: Streaming,
+    /// The place of `account_uuid` in the body.
+    pub account_uuid: Option<std::ops::Range<usize>>,
+    /// The models it concerns, as far as quota windows care.
+    pub scope: ModelScope,
+    /// What it is about.
+    pub kind: Kind,
+    /// Inference, or beside it.
+    pub call: CallKind,
+    /// When it arrived.
+    pub began: Timestamp,
+}
+
+/// The model a client asked for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct AskedModel {
+    /// As it stands in the body, if it does.
+    pub name: Option<String>,
+    /// Without what asks for the long context.
+    pub base: String,
+    /// Where it stands, with its quotes.
+    pub span: Option<std::ops::Range<usize>>,
+    /// Whether the long context was asked for by the name.
+    pub long_context: LongContext,
+    /// Models of tools that ask for the long context: their places, and the names without it.
+    pub tools: Vec<(std::ops::Range<usize>, String)>,
+}
 
 /// Reads a request of this caller.
 ///
@@ -43,7 +88,7 @@ pub(super) async fn read(
     let inbound = Inbound {
         id: id.to_owned(),
         method: head.method,
-        target: head.uri.into_parts().path_and_query.unwrap_or_else(|| http::uri::PathAndQuery::from_static("/")),
+        target: head.uri.into_parts().path_and_query.unwrap_or_else(|| PathAndQuery::from_static("/")),
         headers: head.headers,
         scope: scope(&asked, &fields),
         streaming: fields.streaming,

@@ -21,7 +21,8 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::gateway::service::{Answer, Gateway};
+use crate::gateway::answer::Answer;
+use crate::gateway::service::Gateway;
 
 /// How long a client may take to send a request's head.
 const HEAD_WITHIN: Duration = Duration::from_secs(30);

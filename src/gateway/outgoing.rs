@@ -9,8 +9,9 @@ use reqwest::Url;
 
 use crate::config::settings::AuthMode;
 use crate::credentials::Held;
+use crate::gateway::chain::Leg;
 use crate::gateway::error::ApiError;
-use crate::gateway::exchange::{Exchange, Leg};
+use crate::gateway::exchange::Exchange;
 use crate::gateway::headers::{self, Attempt, Credential};
 use crate::gateway::splice::{Body, Splice};
 

@@ -17,7 +17,8 @@ use duduclaw_actors::standing::{Paused, Standing, State};
 use http::HeaderMap;
 
 use crate::config::topology::Element;
-use crate::gateway::service::{Gateway, Live};
+use crate::gateway::live::Live;
+use crate::gateway::service::Gateway;
 
 /// An answer whose headers are to tell of the pool.
 #[derive(Clone, Copy)]
@@ -68,7 +69,7 @@ fn can_serve(standing: &Standing, now: Timestamp) -> bool {
 }
 
 /// The windows of which something is known and still true.
-fn observed(mut quota: Quota, now: Timestamp) -> Vec<WindowReading> {
+pub(super) fn observed(mut quota: Quota, now: Timestamp) -> Vec<WindowReading> {
     quota.expire(now);
     let reading = |(window, state): (Window, &WindowState)| WindowReading {
         window,

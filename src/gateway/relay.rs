@@ -19,7 +19,7 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use crate::gateway::meter::Meter;
+use crate::gateway::end::{End, Finish};
 use crate::gateway::rename::{Begun, Renaming};
 use crate::gateway::watch::Watch;
 
@@ -27,27 +27,6 @@ use crate::gateway::watch::Watch;
 const FRAGMENT_MAX: usize = 256 * 1024;
 /// What keeps a quiet stream's connection alive.
 const PING: &[u8] = b"event: ping\ndata: {\"type\": \"ping\"}\n\n";
-
-/// How a relayed body ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// The provider ended it.
-    Complete,
-    /// The provider's connection broke.
-    Broken,
-    /// Nothing came for too long.
-    Stalled,
-    /// We stop.
-    Stopped,
-    /// The client went away.
-    ClientGone,
-}
-
-/// Told once, when a body is over.
-pub trait Finish: Send {
-    /// The body is over.
-    fn over(self: Box<Self>, end: End, meter: &Meter);
-}
 
 /// How long a quiet stream is borne.
 #[derive(Clone, Copy, Debug)]

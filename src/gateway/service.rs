@@ -6,102 +6,65 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use bytes::Bytes;
-use duduclaw_actors::account::quota::{Quota, WindowState};
-use duduclaw_actors::clock::{SharedClock, Timestamp};
+use duduclaw_actors::clock::SharedClock;
 use duduclaw_actors::event::{Event, EventKind, Severity};
-use duduclaw_actors::id::{AccountId, EntryId, Window};
-use duduclaw_actors::outcome::{CallKind, Evidence, QuotaStatus, WindowReading};
+use duduclaw_actors::id::{AccountId, EntryId};
+use duduclaw_actors::outcome::{Evidence, QuotaStatus, WindowReading};
 use duduclaw_actors::ports::EventSink;
 use duduclaw_actors::root::Fleet;
 use http::header::{CONNECTION, HeaderValue, UPGRADE};
-use http::{HeaderName, Method, Request, Response, StatusCode};
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Empty, Full};
+use http::{Method, Request, StatusCode};
 use hyper::body::Incoming;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::admin::Admin;
-use crate::config::settings::Settings;
-use crate::config::topology::Topology;
-use crate::credentials::{Held, Vault};
-use crate::gateway::access::{self, Caller};
+use crate::credentials::Vault;
+use crate::gateway::access;
+use crate::gateway::answer::{self, Answer, text};
 use crate::gateway::body::Room;
-use crate::gateway::bounds::Bounds;
+use crate::gateway::bounds::{Bounds, saturated};
+use crate::gateway::chain::Leg;
+use crate::gateway::control::Control;
 use crate::gateway::error::ApiError;
-use crate::gateway::exchange::{Exchange, Leg};
+use crate::gateway::exchange::Exchange;
 use crate::gateway::hold::Holds;
 use crate::gateway::inbound;
+use crate::gateway::kind::Kind;
+use crate::gateway::live::Live;
 use crate::gateway::path::{self, Route};
+use crate::gateway::pool_quota;
 use crate::gateway::ticket::Ticket;
 use crate::metrics::Metrics;
 use crate::upstream::client::Client;
-
-/// The body of any answer.
-pub type AnswerBody = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>;
-/// Any answer.
-pub type Answer = Response<AnswerBody>;
-
-/// The header in which clients may show their token, where the configuration names none.
-pub static DEFAULT_AUTH_HEADER: HeaderName = HeaderName::from_static("x-duduclaw-token");
-
-/// The configuration in force, as one consistent whole.
-#[derive(Debug)]
-pub struct Live {
-    /// The checked values.
-    pub settings: Arc<Settings>,
-    /// The fleet's shape.
-    pub topology: Arc<Topology>,
-}
-
-impl Live {
-    /// The header in which clients may show their token.
-    #[must_use]
-    pub fn auth_header(&self) -> &HeaderName {
-        self.settings.server.auth.as_ref().map_or(&DEFAULT_AUTH_HEADER, |gate| &gate.header)
-    }
-
-    /// The account's id at its provider, by the configuration or by what its credential says.
-    #[must_use]
-    pub fn account_uuid(&self, held: Option<&Arc<Held>>, account: AccountId) -> Option<String> {
-        let configured = self.topology.representative(account).and_then(|entry| entry.uuid.clone());
-        configured.or_else(|| held?.facts.uuid.clone()).filter(|uuid| needs_no_escape(uuid))
-    }
-}
-
-fn needs_no_escape(uuid: &str) -> bool {
-    !uuid.is_empty() && uuid.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
-}
 
 /// What the gateway is made of.
 pub struct Gateway {
     /// The fleet behind it.
     pub fleet: Fleet,
     /// The secrets.
-    pub vault: Vault,
+    pub(crate) vault: Vault,
     /// The way to the providers.
-    pub client: Client,
+    pub(crate) client: Client,
     /// The configuration in force.
-    pub live: ArcSwap<Live>,
+    pub(crate) live: ArcSwap<Live>,
     /// Tells the time.
-    pub clock: SharedClock,
+    pub(crate) clock: SharedClock,
     /// Requests that wait for an account.
-    pub holds: Holds,
+    pub(crate) holds: Holds,
     /// Room for bodies.
-    pub room: Room,
+    pub(crate) room: Room,
     /// Requests at once.
-    pub bounds: Bounds,
+    pub(crate) bounds: Bounds,
     /// Where tasks run.
     pub tasks: TaskTracker,
     /// No new work is taken on once this is cancelled.
-    pub draining: CancellationToken,
+    pub(crate) draining: CancellationToken,
     /// What still runs is ended once this is cancelled.
-    pub stop: CancellationToken,
+    pub(crate) stop: CancellationToken,
     /// The control API.
-    pub admin: Admin,
+    pub(crate) control: Box<dyn Control>,
     /// Figures.
-    pub metrics: Arc<Metrics>,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 impl std::fmt::Debug for Gateway {
@@ -124,7 +87,7 @@ impl Gateway {
         let mut answer = match Box::pin(Arc::clone(&self).route_until_stopped(request, local, &id)).await {
             Ok(answer) => answer,
             Err(error) => {
-                self.metrics.refused(&error);
+                self.metrics.refused(error.status());
                 tracing::info!(request = id, status = error.status().as_u16(), %error, "a request was refused");
                 error.answer(&id)
             }
@@ -171,7 +134,7 @@ impl Gateway {
             Route::Healthz => Ok(text("ok\n")),
             Route::Readyz => Ok(self.readiness().await),
             Route::Metrics => Ok(figures(&self.metrics)),
-            Route::Admin | Route::Rpc => self.admin.answer(&self, &live, request, local).await,
+            Route::Admin | Route::Rpc => self.control.answer(live, request, local).await,
             Route::Messages => self.serve(request, live, id, Kind::Messages).await,
             Route::CountTokens => self.serve(request, live, id, Kind::CountTokens).await,
             Route::Models => self.serve(request, live, id, Kind::Models).await,
@@ -193,8 +156,8 @@ impl Gateway {
         kind: Kind,
     ) -> Result<Answer, ApiError> {
         let began = self.clock.now();
-        let caller = access::authenticate(request.headers(), &live, &self.admin)?;
-        kind.check(&request, &caller)?;
+        let caller = access::authenticate(request.headers(), &live, &*self.control)?;
+        kind.check(request.method(), &caller)?;
         let permits = self.bounds.enter(&caller)?;
         let ticket = Ticket::new(Arc::clone(&self), id.to_owned(), began, permits);
         let read = inbound::read(&self, &live, &caller, request, id, kind, began).await;
@@ -231,55 +194,9 @@ impl Gateway {
     /// The windows by which an account was refused.
     #[must_use]
     pub fn refused_windows(&self, account: AccountId) -> Vec<WindowReading> {
-        self.fleet.health(account).map(|health| refused(health.quota().clone(), self.clock.now())).unwrap_or_default()
-    }
-}
-
-fn refused(mut quota: Quota, now: Timestamp) -> Vec<WindowReading> {
-    quota.expire(now);
-    let refused = quota.windows.iter().filter(|(_, state)| state.status == Some(QuotaStatus::Rejected));
-    let reading = |(window, state): (Window, &WindowState)| WindowReading {
-        window,
-        utilization: state.utilization,
-        reset: state.reset,
-        status: state.status.clone(),
-    };
-    refused.map(reading).collect()
-}
-
-/// What a request is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Inference.
-    Messages,
-    /// Counting tokens.
-    CountTokens,
-    /// The list of models.
-    Models,
-    /// Any other path of the provider.
-    Passthrough,
-}
-
-impl Kind {
-    /// Whether it is inference.
-    #[must_use]
-    pub fn call(self) -> CallKind {
-        match self {
-            Self::Messages => CallKind::Inference,
-            Self::CountTokens | Self::Models | Self::Passthrough => CallKind::Side,
-        }
-    }
-
-    fn check(self, request: &Request<Incoming>, caller: &Caller) -> Result<(), ApiError> {
-        match (self, request.method()) {
-            (Self::Messages | Self::CountTokens, &Method::POST) | (Self::Models, &Method::GET) => Ok(()),
-            (Self::Messages | Self::CountTokens, _) => Err(ApiError::Method("POST")),
-            (Self::Models, _) => Err(ApiError::Method("GET")),
-            (Self::Passthrough, _) if caller.may_pass_through() => Ok(()),
-            (Self::Passthrough, _) => Err(ApiError::Forbidden(
-                "this client may use inference paths only; set passthrough = true for it to open others".to_owned(),
-            )),
-        }
+        let quota = self.fleet.health(account).map(|health| health.quota().clone()).unwrap_or_default();
+        let windows = pool_quota::observed(quota, self.clock.now()).into_iter();
+        windows.filter(|window| window.status == Some(QuotaStatus::Rejected)).collect()
     }
 }
 
@@ -298,7 +215,7 @@ fn check_size(request: &Request<Incoming>, live: &Live, target: &str) -> Result<
 /// Clients look whether anybody is there, before every run and without a credential.
 fn glance(method: &Method) -> Result<Answer, ApiError> {
     match *method {
-        Method::HEAD | Method::GET => Ok(Response::new(AnswerBody::new(Empty::new().map_err(|never| match never {})))),
+        Method::HEAD | Method::GET => Ok(answer::whole("")),
         _ => Err(ApiError::Method("GET, HEAD")),
     }
 }
@@ -310,30 +227,14 @@ fn no_web_socket() -> Answer {
     answer
 }
 
-/// A plain text answer.
-#[must_use]
-pub fn text(text: &str) -> Answer {
-    let body = Full::new(Bytes::copy_from_slice(text.as_bytes()));
-    let mut answer = Response::new(AnswerBody::new(body.map_err(|never| match never {})));
-    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
-    answer.headers_mut().insert(http::header::CONTENT_TYPE, kind);
-    answer
-}
-
 /// The text format in which counters are named as they are here.
 const OPEN_METRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
 fn figures(metrics: &Metrics) -> Answer {
-    let mut answer = text(&metrics.render());
+    let mut answer = text(metrics.render());
     answer.headers_mut().insert(http::header::CONTENT_TYPE, OPEN_METRICS);
     answer
-}
-
-/// A size as this machine counts.
-#[must_use]
-pub fn saturated(size: u64) -> usize {
-    usize::try_from(size).unwrap_or(usize::MAX)
 }
 
 fn request_id() -> String {

@@ -21,14 +21,17 @@ use http_body_util::BodyExt;
 
 use crate::config::settings::QuotaHeaders;
 use crate::credentials::Held;
-use crate::gateway::exchange::{Exchange, Leg};
+use crate::gateway::answer::{Answer, AnswerBody};
+use crate::gateway::chain::Leg;
+use crate::gateway::end::{End, Finish};
+use crate::gateway::exchange::Exchange;
 use crate::gateway::fields::Streaming;
 use crate::gateway::headers::response::{self, Relay as Length};
 use crate::gateway::meter::Meter;
 use crate::gateway::pool_quota::{self, Served};
 use crate::gateway::reading::Beginning;
-use crate::gateway::relay::{self, End, Finish, Relay};
-use crate::gateway::service::{Answer, AnswerBody, Gateway};
+use crate::gateway::relay::{self, Relay};
+use crate::gateway::service::Gateway;
 use crate::gateway::ticket::Ticket;
 use crate::gateway::watch::Watch;
 

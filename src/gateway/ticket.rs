@@ -9,9 +9,9 @@ use duduclaw_actors::outcome::{Evidence, Usage};
 use http::StatusCode;
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::gateway::end::End;
 use crate::gateway::error::ApiError;
-use crate::gateway::exchange::Inbound;
-use crate::gateway::relay::End;
+use crate::gateway::inbound::Inbound;
 use crate::gateway::service::Gateway;
 
 /// A request's place. Dropped without a word, it says that the client went away, or that we stop.
@@ -19,7 +19,7 @@ pub struct Ticket {
     gateway: Arc<Gateway>,
     request_id: String,
     began: Timestamp,
-    permits: Vec<OwnedSemaphorePermit>,
+    _permits: Vec<OwnedSemaphorePermit>,
     status: Option<StatusCode>,
     attempts: u32,
     told: bool,
@@ -34,7 +34,7 @@ impl Ticket {
         began: Timestamp,
         permits: Vec<OwnedSemaphorePermit>,
     ) -> Self {
-        Self { gateway, request_id, began, permits, status: None, attempts: 0, told: false }
+        Self { gateway, request_id, began, _permits: permits, status: None, attempts: 0, told: false }
     }
 
     /// A place for an answer whose request gave its own away already.
@@ -46,11 +46,6 @@ impl Ticket {
     pub fn begin(&mut self, status: StatusCode, attempts: u32) {
         self.status = Some(status);
         self.attempts = attempts;
-    }
-
-    /// Another bound that the request stays under until it is over.
-    pub fn add(&mut self, permit: OwnedSemaphorePermit) {
-        self.permits.push(permit);
     }
 
     /// The request is refused before it was sent anywhere.

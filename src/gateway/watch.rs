@@ -9,8 +9,8 @@ use duduclaw_actors::provider::anthropic::classify::{Asked, error_event_headers}
 use http::HeaderMap;
 use tokio_util::task::TaskTracker;
 
+use crate::gateway::end::{End, Finish};
 use crate::gateway::meter::Meter;
-use crate::gateway::relay::{End, Finish};
 use crate::upstream::coding::Coding;
 use crate::upstream::tee::{DOCUMENT_MAX, Shape, Tee};
 

@@ -13,8 +13,6 @@ use http::header::CONTENT_ENCODING;
 const STEP: usize = 16 * 1024;
 /// The most that one step may come to; more is no answer of a model, and reading it would cost too much.
 const STEP_MAX: usize = 1024 * 1024;
-/// A compressed packet above this may take over 100 µs to decode.
-const INLINE_MAX: usize = 8 * 1024;
 /// The byte with which everything that is gzip begins, and no text.
 const GZIP_MAGIC: u8 = 0x1f;
 
@@ -48,15 +46,6 @@ fn is_gzip(coding: &[u8]) -> bool {
     coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip")
 }
 
-/// Where a piece of work belongs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
-    /// It is short: do it where you are.
-    Inline,
-    /// It takes over 100 µs: do it off the asynchronous threads.
-    Blocking,
-}
-
 /// Makes the readable copy of one body.
 #[derive(Debug)]
 pub struct Decoder(State);
@@ -84,15 +73,6 @@ impl Decoder {
     #[must_use]
     pub fn is_readable(&self) -> bool {
         !matches!(self.0, State::Unreadable)
-    }
-
-    /// Where reading a packet of this length belongs.
-    #[must_use]
-    pub fn work(&self, length: usize) -> Work {
-        match self.0 {
-            State::LabelledGzip | State::Gzip(_) if length > INLINE_MAX => Work::Blocking,
-            State::LabelledGzip | State::Gzip(_) | State::Identity | State::Unreadable => Work::Inline,
-        }
     }
 
     /// The next packet: what it says is passed on in pieces, perhaps none.
@@ -248,13 +228,6 @@ mod tests {
         let (text, decoder) = read(Coding::Gzip, [bomb.as_slice()]);
         assert!(!decoder.is_readable());
         assert!(text.len() <= STEP_MAX);
-    }
-
-    #[test]
-    fn only_large_compressed_packets_are_work_for_elsewhere() {
-        assert_eq!(Decoder::new(Coding::Gzip).work(1024), Work::Inline);
-        assert_eq!(Decoder::new(Coding::Gzip).work(64 * 1024), Work::Blocking);
-        assert_eq!(Decoder::new(Coding::Identity).work(64 * 1024), Work::Inline);
     }
 
     proptest! {

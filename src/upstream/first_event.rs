@@ -8,7 +8,7 @@
 
 use bytes::Bytes;
 
-use super::coding::{Coding, Decoder, Work};
+use super::coding::{Coding, Decoder};
 use super::sse::{Event, Framer, Interest, Sink};
 
 /// The most that is held.
@@ -61,12 +61,6 @@ impl FirstEvent {
     pub fn new(coding: Coding) -> Self {
         let found = Found(None);
         Self { decoder: Decoder::new(coding), framer: Framer::new(), packets: Vec::new(), length: 0, found }
-    }
-
-    /// Where reading a packet of this length belongs.
-    #[must_use]
-    pub fn work(&self, length: usize) -> Work {
-        self.decoder.work(length)
     }
 
     /// The next packet: held, or with it the wait is over. Not to be called again after that.

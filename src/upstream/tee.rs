@@ -7,13 +7,11 @@
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 
-use super::coding::{Coding, Decoder, Work};
+use super::coding::{Coding, Decoder};
 use super::sse::{Framer, Sink};
 
 /// The largest JSON body that is observed.
 pub const DOCUMENT_MAX: usize = 4 * 1024 * 1024;
-/// A JSON body above this takes over 100 µs to parse.
-const DOCUMENT_INLINE_MAX: usize = 256 * 1024;
 
 /// Who is told of what passes by.
 pub trait Observer: Sink {
@@ -76,24 +74,6 @@ impl Tee {
         Self { coding, decoder: Decoder::new(coding), reader }
     }
 
-    /// Where observing a packet of this length belongs. Only large compressed packets are much work.
-    #[must_use]
-    pub fn work(&self, length: usize) -> Work {
-        match self.reader {
-            Reader::Nothing => Work::Inline,
-            Reader::Events(_) | Reader::Document(_) => self.decoder.work(length),
-        }
-    }
-
-    /// Where [`Tee::finish`] belongs. Only large JSON bodies are much work.
-    #[must_use]
-    pub fn work_to_finish(&self) -> Work {
-        match &self.reader {
-            Reader::Document(body) if body.len() > DOCUMENT_INLINE_MAX => Work::Blocking,
-            Reader::Document(_) | Reader::Events(_) | Reader::Nothing => Work::Inline,
-        }
-    }
-
     /// A packet passes.
     #[inline]
     pub fn push(&mut self, packet: &[u8], observer: &mut impl Observer) {
@@ -114,30 +94,12 @@ impl Tee {
         }
     }
 
-    /// Whether an event of our own may be put in here: exactly between two events of an uncompressed stream.
-    #[must_use]
-    pub fn at_boundary(&self) -> bool {
-        match &self.reader {
-            Reader::Events(framer) => self.coding == Coding::Identity && framer.at_boundary(),
-            Reader::Document(_) | Reader::Nothing => false,
-        }
-    }
-
     /// For an uncompressed stream, where the last whole event of the last packet ended in it.
     #[must_use]
     pub fn boundary(&self) -> Option<usize> {
         match &self.reader {
             Reader::Events(framer) if self.coding == Coding::Identity => framer.boundary(),
             Reader::Events(_) | Reader::Document(_) | Reader::Nothing => None,
-        }
-    }
-
-    /// How many wanted events were passed over because they were too large.
-    #[must_use]
-    pub fn oversized(&self) -> u64 {
-        match &self.reader {
-            Reader::Events(framer) => framer.oversized(),
-            Reader::Document(_) | Reader::Nothing => 0,
         }
     }
 }
@@ -269,22 +231,12 @@ mod tests {
         let boundary = |headers: &HeaderMap, body: &[u8]| {
             let mut tee = Tee::new(headers);
             tee.push(body, &mut Seen::default());
-            tee.at_boundary()
+            tee.boundary() == Some(body.len())
         };
         assert!(boundary(&headers("text/event-stream", None), STREAM.as_bytes()));
         assert!(!boundary(&headers("text/event-stream", None), &STREAM.as_bytes()[..STREAM.len() - 1]));
         assert!(!boundary(&headers("text/event-stream", Some("gzip")), &gzip(STREAM)));
         assert!(!boundary(&headers("text/event-stream", Some("gzip")), STREAM.as_bytes()));
         assert!(!boundary(&headers("application/json", None), STREAM.as_bytes()));
-    }
-
-    #[test]
-    fn large_work_is_announced() {
-        let mut tee = Tee::new(&headers("application/json", None));
-        assert_eq!(tee.work_to_finish(), Work::Inline);
-        tee.push(&[b' '; 300 * 1024], &mut Seen::default());
-        assert_eq!(tee.work_to_finish(), Work::Blocking);
-        assert_eq!(Tee::new(&headers("text/event-stream", Some("gzip"))).work(64 * 1024), Work::Blocking);
-        assert_eq!(Tee::new(&headers("text/html", Some("gzip"))).work(64 * 1024), Work::Inline);
     }
 }

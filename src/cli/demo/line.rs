@@ -98,9 +98,6 @@ impl Teller {
             }
             EventKind::CredentialRenewed => (Mark::Good, format!("{account} has a new credential.")),
             EventKind::LoginNeeded => (Mark::Trouble, format!("{account} needs a new login.")),
-            EventKind::CredentialExpiring { days } => {
-                (Mark::Trouble, format!("The credential of {account} ends in {days} days."))
-            }
             EventKind::TokenRefreshed => (Mark::Good, format!("The access token of {account} was renewed.")),
             EventKind::TokenAdopted => (Mark::Good, format!("{account}: another program had renewed its token.")),
             EventKind::RefreshFailed { detail } => (Mark::Trouble, format!("{account} was not renewed: {detail}")),
@@ -131,8 +128,6 @@ impl Teller {
             EventKind::PoolExhausted { .. } => {
                 (Mark::Trouble, "A client was told that no account can serve.".to_owned())
             }
-            EventKind::OutageBegan { provider } => (Mark::Trouble, format!("All accounts of {provider} are shut out.")),
-            EventKind::OutageEnded { provider } => (Mark::Good, format!("{provider} serves again.")),
             EventKind::ClockStepped { by_ms } => (Mark::Note, format!("The clock was stepped by {by_ms} ms.")),
             EventKind::ConfigReloaded => (Mark::Note, "A new configuration is in force.".to_owned()),
             EventKind::ConfigRefused { .. } => (Mark::Trouble, "A new configuration was refused.".to_owned()),

@@ -1,6 +1,5 @@
 //! The vault against a token endpoint on loopback whose refresh tokens work once.
 
-mod processes;
 mod renewing;
 mod sources;
 
@@ -15,7 +14,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use duduclaw_actors::clock::{Clock, ManualClock, SystemClock, Timestamp};
+use duduclaw_actors::clock::{Clock, ManualClock, Timestamp};
 use serde_json::{Value, json};
 
 use super::*;

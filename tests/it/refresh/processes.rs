@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use duduclaw::admin::PoolView;
 use duduclaw::app::DaemonRecord;
-use duduclaw::sim::{AccountChange, AccountSpec, Endpoint, Record, Sim, SimConfig, SimHandle};
+use duduclaw::sim::{AccountChange, AccountSpec, Endpoint, Fault, FaultRule, Record, Sim, SimConfig, SimHandle};
 use duduclaw_actors::clock::{SystemClock, instant};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -89,7 +89,13 @@ struct Street {
     folder: tempfile::TempDir,
     client: reqwest::Client,
     daemons: Vec<Daemon>,
+    login: &'static str,
 }
+
+/// The file that Claude Code itself keeps, and locks in a way that outlives a process.
+const OF_CLAUDE: &str = ".credentials.json";
+/// A file that only daemons of ours use.
+const OURS: &str = "stored.json";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Second {
@@ -99,6 +105,10 @@ enum Second {
 
 impl Street {
     async fn with(second: Second) -> Self {
+        Self::on(OF_CLAUDE, second).await
+    }
+
+    async fn on(login: &'static str, second: Second) -> Self {
         let config = SimConfig {
             token_delay_millis: 300,
             ..SimConfig::with([AccountSpec::oauth("a"), AccountSpec::setup_token("b")])
@@ -106,7 +116,7 @@ impl Street {
         let loopback = "127.0.0.1:0".parse().unwrap();
         let sim = Sim::start(config, Arc::new(SystemClock::default()), loopback).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let mut street = Self { sim, folder, client: crate::binary::client(), daemons: Vec::new() };
+        let mut street = Self { sim, folder, client: crate::binary::client(), daemons: Vec::new(), login };
         street.write_expired_login();
         let text = street.config(second);
         let token_of_b = street.sim.credentials("b").unwrap().token;
@@ -132,7 +142,7 @@ impl Street {
     }
 
     fn login_file(&self) -> PathBuf {
-        self.folder.path().join(".credentials.json")
+        self.folder.path().join(self.login)
     }
 
     /// As Claude Code keeps it; its access token ended a minute ago.
@@ -233,6 +243,20 @@ async fn without_another_account_requests_wait_for_a_stopped_daemon_and_none_is_
         all_served(&timeout(PATIENCE, wave.join_all()).await.expect("all are served"));
     }
     street.nobody_is_logged_out().await;
+}
+
+/// A daemon that dies in the middle of a refresh, before the provider took the token, leaves the lock free at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_that_is_killed_while_it_refreshes_leaves_no_lock_behind() {
+    let street = Street::on(OURS, Second::None).await;
+    street.sim.fault(FaultRule::next("a", 1, Fault::StallBeforeHead).on(Endpoint::Token));
+    let _lost = street.wave(0, 1);
+    timeout(PATIENCE, street.sim.until(|log| log.iter().any(|record| record.endpoint == Endpoint::Token)))
+        .await
+        .expect("it begins to refresh");
+    signal(&street.daemons[0].process, "-KILL");
+    all_served(&timeout(PATIENCE, street.wave(1, 20).join_all()).await.expect("the other daemon refreshes"));
+    assert_eq!(street.exchanges().len(), 2);
 }
 
 async fn until_served_by_a(street: &Street, daemon: usize) {
