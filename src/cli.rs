@@ -77,12 +77,14 @@ pub enum Command {
                             The exit status is Claude Code's own; 1 if it cannot be run.")]
     Claude(claude::ClaudeArgs),
     /// Run the daemon in the foreground.
-    #[command(after_help = "Example:\n  duduclaw serve\n  ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude\n\n\
-                            Exit status: 0 stopped in order, 1 it failed.")]
+    #[command(
+        after_help = "Example:\n  duduclaw serve\n  eval \"$(duduclaw env)\" && claude    # in another terminal\n\n\
+                            Exit status: 0 stopped in order, 1 it failed."
+    )]
     Serve(serve::ServeArgs),
     /// Check the configuration and the secrets it names; change nothing.
     #[command(
-        after_help = "Example:\n  duduclaw check --config ~/.duduclaw/config.toml\n\nExit status: 0 all is well, 1 errors, 3 warnings."
+        after_help = "Example:\n  duduclaw check --config ~/.duduclaw/config.toml\n\nExit status: 0 all is well, 1 errors, 3 warnings or limits that cannot be kept."
     )]
     Check(check::CheckArgs),
     /// Show the fleet: state, quota windows, waits.
