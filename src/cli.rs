@@ -48,16 +48,16 @@ impl From<Exit> for ExitCode {
 #[command(name = "duduclaw", version, propagate_version = true)]
 pub struct Cli {
     /// The home directory. Default: $DUDUCLAW_HOME, ~/.duduclaw.
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, display_order = 900, value_name = "DIR")]
     pub home: Option<PathBuf>,
     /// The configuration file. Default: $DUDUCLAW_CONFIG, `config.toml` in the home directory.
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, display_order = 900, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Log more; twice for all.
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    #[arg(short, long, global = true, display_order = 900, action = clap::ArgAction::Count)]
     pub verbose: u8,
     /// Log errors only.
-    #[arg(short, long, global = true)]
+    #[arg(short, long, global = true, display_order = 900)]
     pub quiet: bool,
     /// What to do.
     #[command(subcommand)]
