@@ -48,16 +48,16 @@ impl From<Exit> for ExitCode {
 #[command(name = "duduclaw", version, propagate_version = true)]
 pub struct Cli {
     /// The home directory. Default: $DUDUCLAW_HOME, ~/.duduclaw.
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, display_order = 900, value_name = "DIR")]
     pub home: Option<PathBuf>,
     /// The configuration file. Default: $DUDUCLAW_CONFIG, `config.toml` in the home directory.
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, display_order = 900, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Log more; twice for all.
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    #[arg(short, long, global = true, display_order = 900, action = clap::ArgAction::Count)]
     pub verbose: u8,
     /// Log errors only.
-    #[arg(short, long, global = true)]
+    #[arg(short, long, global = true, display_order = 900)]
     pub quiet: bool,
     /// What to do.
     #[command(subcommand)]
@@ -77,12 +77,14 @@ pub enum Command {
                             The exit status is Claude Code's own; 1 if it cannot be run.")]
     Claude(claude::ClaudeArgs),
     /// Run the daemon in the foreground.
-    #[command(after_help = "Example:\n  duduclaw serve\n  ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude\n\n\
-                            Exit status: 0 stopped in order, 1 it failed.")]
+    #[command(
+        after_help = "Example:\n  duduclaw serve\n  eval \"$(duduclaw env)\" && claude    # in another terminal\n\n\
+                            Exit status: 0 stopped in order, 1 it failed."
+    )]
     Serve(serve::ServeArgs),
     /// Check the configuration and the secrets it names; change nothing.
     #[command(
-        after_help = "Example:\n  duduclaw check --config ~/.duduclaw/config.toml\n\nExit status: 0 all is well, 1 errors, 3 warnings."
+        after_help = "Example:\n  duduclaw check --config ~/.duduclaw/config.toml\n\nExit status: 0 all is well, 1 errors, 3 warnings or limits that cannot be kept."
     )]
     Check(check::CheckArgs),
     /// Show the fleet: state, quota windows, waits.

@@ -66,7 +66,7 @@ pub enum SimError {
     #[error("the simulator serves loopback addresses only, and {0} is none; use 127.0.0.1")]
     NotLoopback(SocketAddr),
     /// The address cannot be had.
-    #[error("cannot listen on {address}")]
+    #[error("cannot listen on {address}; stop what listens there, or name another address with --bind")]
     Bind {
         /// Which.
         address: SocketAddr,

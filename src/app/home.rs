@@ -45,7 +45,7 @@ pub enum HomeError {
     #[error("another duduclaw runs with the home {}; stop it, or give --home for a second one", .0.display())]
     Locked(PathBuf),
     /// A file or folder in it cannot be read or made.
-    #[error("{} cannot be used: {source}; check its owner and permissions", path.display())]
+    #[error("{} cannot be used; check its owner and permissions", path.display())]
     Unusable {
         /// Which.
         path: PathBuf,

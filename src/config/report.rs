@@ -75,7 +75,8 @@ pub fn render(report: &Report) -> String {
         Verdict::Fine => "config ok".to_owned(),
         Verdict::Doubtful => {
             let warnings = counted(report, &[Severity::Warning, Severity::Refusal], "warning");
-            format!("config ok, with {warnings}")
+            let verdict = if report.may_start() { "ok" } else { "cannot start" };
+            format!("config {verdict}, with {warnings}")
         }
     };
     let mut text = format!("{verdict}: {source}\n");

@@ -238,7 +238,7 @@ fn describe(verdicts: &Verdicts, naming: Naming, now: Timestamp) -> String {
     let reasons = verdicts.iter().flat_map(|(_, why)| &why.reasons).enumerate();
     let lines: Vec<String> = reasons.map(|(at, reason)| sentence(&naming.call(reason, at), reason, now)).collect();
     if lines.is_empty() {
-        return "no account is configured for this request".to_owned();
+        return "no account is configured for this request; `duduclaw check` says what is missing".to_owned();
     }
     format!("no account can serve this request now: {}", lines.join("; "))
 }

@@ -78,7 +78,7 @@ pub enum BindError {
         address: Address,
     },
     /// Anything else.
-    #[error("cannot listen on {address}: {source}; set [server] bind to an address of this machine")]
+    #[error("cannot listen on {address}; set [server] bind to an address of this machine")]
     Failed {
         /// Where.
         address: Address,
