@@ -76,6 +76,7 @@ impl Shared {
     fn publish(&self, item: EvidenceSeq, mut event: Event) {
         let mut book = self.book();
         event.seq = book.number(item);
+        event.kind = event.kind.with_civil_ends(event.ts);
         book.show(&event);
         let event = Arc::new(event);
         if event.severity > Severity::Trace {

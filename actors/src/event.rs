@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use chrono::{DateTime, SecondsFormat};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::clock::{Deadline, Timestamp};
 use crate::id::EntryId;
@@ -61,6 +62,7 @@ pub enum EventKind {
         /// Why.
         cause: Cause,
         /// Until when.
+        #[serde(serialize_with = "civil")]
         until: Deadline,
         /// Whose word that is.
         stated: Stated,
@@ -77,6 +79,7 @@ pub enum EventKind {
     /// A provider asked for a short wait: no hold.
     BreatherTaken {
         /// Until when.
+        #[serde(serialize_with = "civil")]
         until: Deadline,
     },
     /// An ended auth hold is undecided: the account serves one request at a time.
@@ -163,6 +166,7 @@ pub enum EventKind {
     /// A client waits because nothing can serve.
     RequestHeld {
         /// The soonest return, if known.
+        #[serde(serialize_with = "civil_if_known")]
         until: Option<Deadline>,
     },
     /// A waiting client goes on.
@@ -206,6 +210,45 @@ pub enum EventKind {
     },
     /// The daemon takes no more requests.
     Draining,
+}
+
+impl EventKind {
+    /// The same with every end as a civil moment: waits that run on the steady clock mean nothing to a reader elsewhere
+    /// or later.
+    #[must_use]
+    pub fn with_civil_ends(mut self, now: Timestamp) -> Self {
+        if let Some(until) = self.end_mut() {
+            *until = Deadline::Wall(until.as_wall(now));
+        }
+        self
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "a list of those that have an end")]
+    fn end_mut(&mut self) -> Option<&mut Deadline> {
+        match self {
+            Self::HoldBegan { until, .. } | Self::BreatherTaken { until } => Some(until),
+            Self::RequestHeld { until } => until.as_mut(),
+            _ => None,
+        }
+    }
+}
+
+/// An end as people and programs read it: RFC 3339.
+fn civil<S: Serializer>(until: &Deadline, serializer: S) -> Result<S::Ok, S::Error> {
+    match until {
+        Deadline::Wall(at) => match DateTime::from_timestamp_millis(at.0) {
+            Some(at) => serializer.serialize_str(&at.to_rfc3339_opts(SecondsFormat::Millis, true)),
+            None => serializer.serialize_none(),
+        },
+        Deadline::Boot(_) => serializer.serialize_none(),
+    }
+}
+
+fn civil_if_known<S: Serializer>(until: &Option<Deadline>, serializer: S) -> Result<S::Ok, S::Error> {
+    match until {
+        Some(until) => civil(until, serializer),
+        None => serializer.serialize_none(),
+    }
 }
 
 /// What ended a hold.
@@ -324,4 +367,22 @@ pub enum ThinkingLoss {
     Lost,
     /// It is not.
     None,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::clock::{Boot, Wall};
+
+    #[test]
+    fn a_wait_is_told_as_the_civil_moment_of_its_end() {
+        let now = Timestamp { wall: Wall(1_796_000_000_000), boot: Boot(5_000) };
+        let kind = EventKind::RequestHeld { until: Some(Deadline::after(now, Duration::from_millis(1_500))) };
+        let told = serde_json::to_value(kind.with_civil_ends(now)).unwrap();
+        assert_eq!(told["until"], "2026-11-30T00:53:21.500Z");
+        let unknown = EventKind::RequestHeld { until: None }.with_civil_ends(now);
+        assert!(serde_json::to_value(unknown).unwrap()["until"].is_null());
+    }
 }

@@ -22,6 +22,7 @@ pub struct Inbox<T> {
 #[derive(Debug)]
 struct Queue<T> {
     last: EvidenceSeq,
+    reader: Reader,
     items: VecDeque<Item<T>>,
 }
 
@@ -41,13 +42,22 @@ pub struct Pushed {
     pub reader: Reader,
 }
 
-/// Whether a reader must be called to look. It reads on until it finds nothing, so only an empty queue needs a call.
+/// Whether a reader must be called to look. Once called it looks again and again until it may rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
-    /// The queue was empty: call it.
+    /// It is at rest: call it.
     Call,
-    /// There was something: it will come by, or its successor will.
+    /// It is at work: it will come by, or its successor will.
     AtWork,
+}
+
+/// Whether a reader may rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// It will be called.
+    Yes,
+    /// There is something to read.
+    No,
 }
 
 /// What the reader finds at the front.
@@ -63,7 +73,7 @@ pub enum Front<T> {
 
 impl<T> Default for Inbox<T> {
     fn default() -> Self {
-        Self { queue: Mutex::new(Queue { last: EvidenceSeq(0), items: VecDeque::new() }) }
+        Self { queue: Mutex::new(Queue { last: EvidenceSeq(0), items: VecDeque::new(), reader: Reader::Call }) }
     }
 }
 
@@ -73,7 +83,7 @@ impl<T: Clone> Inbox<T> {
         let mut queue = self.lock();
         queue.last = EvidenceSeq(queue.last.0 + 1);
         let seq = queue.last;
-        let reader = if queue.items.is_empty() { Reader::Call } else { Reader::AtWork };
+        let reader = std::mem::replace(&mut queue.reader, Reader::AtWork);
         queue.items.push_back(Item { seq, begun: 0, value });
         Pushed { seq, reader }
     }
@@ -97,6 +107,16 @@ impl<T: Clone> Inbox<T> {
         if queue.items.front().is_some_and(|item| item.seq == seq) {
             queue.items.pop_front();
         }
+    }
+
+    /// The reader goes to rest, unless something has come meanwhile.
+    pub fn rest(&self) -> Rest {
+        let mut queue = self.lock();
+        if !queue.items.is_empty() {
+            return Rest::No;
+        }
+        queue.reader = Reader::Call;
+        Rest::Yes
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue<T>> {
@@ -128,6 +148,20 @@ mod tests {
         }
         assert_eq!(inbox.front(), Front::SetAside(seq));
         assert_eq!(inbox.front(), Front::Empty);
+    }
+
+    #[test]
+    fn a_reader_is_called_once_until_it_rests() {
+        let inbox = Inbox::default();
+        assert_eq!(inbox.push(1).reader, Reader::Call);
+        assert_eq!((inbox.push(2).reader, inbox.rest()), (Reader::AtWork, Rest::No));
+        for seq in 1..=2 {
+            inbox.done(EvidenceSeq(seq));
+        }
+        assert_eq!(inbox.push(3).reader, Reader::AtWork, "it has not said that it rests");
+        inbox.done(EvidenceSeq(3));
+        assert_eq!(inbox.rest(), Rest::Yes);
+        assert_eq!(inbox.push(4).reader, Reader::Call);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! What is used when there is no configuration: the logins and keys found on this machine, as one pool.
 //!
 //! The pool mixes kinds, so its strategy is `least_cost`: subscriptions come before metered keys. The key also has a
-//! worse priority, so that it stays behind among accounts that are equally (un)usable.
+//! worse priority, so that it stays behind among accounts that are equally (un)usable. And a subscription counts as near
+//! its end only when it is at it: money is spent when no subscription can serve, and not a moment before.
 
 use std::path::PathBuf;
 
@@ -16,6 +17,9 @@ pub(crate) struct Discovered {
 
 const POOL: &str = "[providers.anthropic]\nkind = \"anthropic\"\nbase_url = \"https://api.anthropic.com\"\n\
                     auth = \"claude_oauth\"\nstrategy = \"least_cost\"\n";
+
+/// Beside a key, a subscription is used to its last.
+const TO_THE_LAST: &str = "[server.pool]\nhard_threshold = 1.0\n";
 
 /// Looks for Claude Code's login, its token variable, an API key, and the names in the account store.
 ///
@@ -35,6 +39,7 @@ pub(crate) fn discover(stored: &[String], surroundings: &dyn Surroundings) -> Di
     }
     if surroundings.text_var("ANTHROPIC_API_KEY").is_some() {
         accounts += &account(&free("anthropic-api-key"), "api_key_env = \"ANTHROPIC_API_KEY\"\npriority = 200");
+        accounts += TO_THE_LAST;
     }
     Discovered { text: format!("{POOL}{accounts}"), anything: !accounts.is_empty() }
 }
@@ -96,6 +101,8 @@ mod tests {
         name = "anthropic-api-key"
         api_key_env = "ANTHROPIC_API_KEY"
         priority = 200
+        [server.pool]
+        hard_threshold = 1.0
         "#);
     }
 

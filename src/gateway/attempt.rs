@@ -96,17 +96,19 @@ impl Exchange {
         self.count_hop(demand);
         let mut spending = Spending::new(self, grant, guard, held);
         let mut sent = self.send(leg, &mut spending).await?;
-        if self.is_refused(leg, &spending, &sent) {
+        let mut classified = self.classify(leg, &spending, &sent);
+        if leg.injects() && classified.outcome == Outcome::Unauthorized {
             match self.recover(&spending).await {
                 Recovered::With(renewed) => {
                     spending.renew(renewed);
                     sent = self.send(leg, &mut spending).await?;
+                    classified = self.classify(leg, &spending, &sent);
                 }
                 Recovered::NotYet => return Ok(self.leave_out(spending.grant(), NotNow::Renewing, demand)),
                 Recovered::No => {}
             }
         }
-        Ok(self.judge(leg, spending, sent, demand).await)
+        Ok(self.judge(leg, spending, sent, classified, demand).await)
     }
 
     /// An attempt elsewhere after a 429 that stated nothing is such a request's one hop.
@@ -223,10 +225,6 @@ impl Exchange {
         Asked { call: self.inbound.call, scope: self.inbound.scope, credential }
     }
 
-    fn is_refused(&self, leg: &Leg, spending: &Spending, sent: &Sent) -> bool {
-        leg.injects() && self.classify(leg, spending, sent).outcome == Outcome::Unauthorized
-    }
-
     /// A refused token is renewed once, unless it cannot be.
     async fn recover(&self, spending: &Spending) -> Recovered {
         let Some(held) = spending.held() else { return Recovered::No };
@@ -242,8 +240,14 @@ impl Exchange {
         }
     }
 
-    async fn judge(&mut self, leg: &Leg, spending: Spending, sent: Sent, demand: &mut Demand) -> Attempted {
-        let classified = self.classify(leg, &spending, &sent);
+    async fn judge(
+        &mut self,
+        leg: &Leg,
+        spending: Spending,
+        sent: Sent,
+        classified: Classified,
+        demand: &mut Demand,
+    ) -> Attempted {
         let why = failover_reason(&classified.outcome);
         let last = spending.report(self, classified);
         match (why, sent) {

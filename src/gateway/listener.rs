@@ -259,7 +259,6 @@ fn builder(max_header_bytes: usize) -> auto::Builder<TokioExecutor> {
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_WITHIN)
-        .max_headers(512)
         .max_buf_size(2 * max_header_bytes.max(16 * 1024));
     builder
 }

@@ -24,7 +24,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// A meter for an answer with this head.
+    /// A meter for an answer with these headers, as far as an error event needs them.
     #[must_use]
     pub fn new(head: HeaderMap, asked: Asked, clock: SharedClock) -> Self {
         Self { usage: UsageMeter::default(), head, asked, clock, error: None, stopped: false }

@@ -1,5 +1,8 @@
 //! A lease in use: who is told of what becomes of it, and when.
 //!
+//! It lasts as long as the answer. So it keeps nothing of the request's head, which would keep the buffer that the head
+//! was read into.
+//!
 //! Dropped before the answer was judged, it reports that the attempt was given up: the account learns nothing, and the
 //! lease is returned.
 
@@ -9,8 +12,8 @@ use duduclaw_actors::clock::Timestamp;
 use duduclaw_actors::event::{AttemptResult, EventKind, Severity};
 use duduclaw_actors::failover::demand::{BindsThinking, Grant, LastAnswer};
 use duduclaw_actors::failover::{Flow, LeaseGuard};
-use duduclaw_actors::id::{AccountId, EntryId, Generation, LeaseId};
-use duduclaw_actors::outcome::{Answered, Close, Ended, Evidence, Outcome};
+use duduclaw_actors::id::{AccountId, EntryId, Generation, LeaseId, ModelScope};
+use duduclaw_actors::outcome::{Answered, CallKind, Close, Ended, Evidence, Outcome};
 use duduclaw_actors::ports::Reports;
 use duduclaw_actors::provider::anthropic::classify::Classified;
 use http::{HeaderName, HeaderValue, Response};
@@ -18,7 +21,7 @@ use http_body_util::BodyExt;
 
 use crate::config::settings::QuotaHeaders;
 use crate::credentials::Held;
-use crate::gateway::exchange::{Exchange, Inbound, Leg};
+use crate::gateway::exchange::{Exchange, Leg};
 use crate::gateway::fields::Streaming;
 use crate::gateway::headers::response::{self, Relay as Length};
 use crate::gateway::meter::Meter;
@@ -35,7 +38,8 @@ const MOVED: HeaderName = HeaderName::from_static("x-duduclaw-session-moved");
 /// A lease in use.
 pub(super) struct Spending {
     gateway: Arc<Gateway>,
-    inbound: Arc<Inbound>,
+    call: CallKind,
+    scope: ModelScope,
     grant: Grant,
     guard: LeaseGuard,
     held: Option<Arc<Held>>,
@@ -48,7 +52,8 @@ impl Spending {
         let now = exchange.gateway.clock.now();
         Self {
             gateway: Arc::clone(&exchange.gateway),
-            inbound: Arc::clone(&exchange.inbound),
+            call: exchange.inbound.call,
+            scope: exchange.inbound.scope,
             grant,
             guard,
             held,
@@ -96,8 +101,8 @@ impl Spending {
         let evidence = classified.evidence.clone();
         let answered = Arc::new(Answered {
             lease: self.lease(),
-            call: self.inbound.call,
-            scope: self.inbound.scope,
+            call: self.call,
+            scope: self.scope,
             generation: self.generation(),
             sent_at: self.sent_at,
             answered_at: self.answered_at,
@@ -106,7 +111,7 @@ impl Spending {
             evidence: classified.evidence,
         });
         if outcome == Outcome::Served {
-            self.guard.answered(match self.inbound.streaming {
+            self.guard.answered(match exchange.inbound.streaming {
                 Streaming::Yes => Flow::Stream,
                 Streaming::No => Flow::Whole,
             });
@@ -156,7 +161,7 @@ impl Spending {
         *response.headers_mut() =
             response::relayed(&head.headers, length, &exchange.stamp(leg, Some(&self.grant.entry)));
         if exchange.live.settings.server.quota_headers == QuotaHeaders::Pool && leg.injects() {
-            let served = Served { element: leg.element(), account: self.account(), scope: self.inbound.scope };
+            let served = Served { element: leg.element(), account: self.account(), scope: self.scope };
             pool_quota::tell(response.headers_mut(), &self.gateway, &exchange.live, served, self.answered_at);
         }
         if let Some(from) = self.moved_from(exchange, leg) {
@@ -172,7 +177,7 @@ impl Spending {
             renaming,
             patience,
             stop: self.gateway.stop.clone().cancelled_owned(),
-            request_id: self.inbound.id.clone(),
+            request_id: exchange.inbound.id.clone(),
             finish: Box::new(Closing {
                 account_learns: *outcome == Outcome::Served,
                 ticket: exchange.close(head.status),
@@ -213,8 +218,8 @@ impl Spending {
     fn ended(&self, end: End, meter: &Meter) -> Ended {
         Ended {
             lease: self.lease(),
-            call: self.inbound.call,
-            scope: self.inbound.scope,
+            call: self.call,
+            scope: self.scope,
             generation: self.generation(),
             sent_at: self.sent_at,
             close: close(end, meter),

@@ -5,7 +5,7 @@
 //! async threads if that may take long.
 
 use bytes::Bytes;
-use duduclaw_actors::provider::anthropic::classify::Asked;
+use duduclaw_actors::provider::anthropic::classify::{Asked, error_event_headers};
 use http::HeaderMap;
 use tokio_util::task::TaskTracker;
 
@@ -38,12 +38,15 @@ impl Watch {
     #[must_use]
     pub fn new(head: &HeaderMap, asked: Asked, clock: duduclaw_actors::clock::SharedClock, tasks: TaskTracker) -> Self {
         let plain = Coding::of(head) == Coding::Identity;
-        let way = match Shape::of(head) {
+        let shape = Shape::of(head);
+        let way = match shape {
             Shape::Events if plain => Way::Passing,
             Shape::Events | Shape::Document => Way::Afterwards { packets: Vec::new(), length: 0, inline: plain, tasks },
             Shape::Other => Way::Not,
         };
-        Self { tee: Tee::new(head), meter: Meter::new(head.clone(), asked, clock), way }
+        // Only a stream can bring an error after output.
+        let kept = if shape == Shape::Events { error_event_headers(head) } else { HeaderMap::new() };
+        Self { tee: Tee::new(head), meter: Meter::new(kept, asked, clock), way }
     }
 
     /// Whether events of ours may be put into this body.

@@ -214,6 +214,25 @@ async fn a_pin_that_falls_through_uses_the_whole_store_when_its_account_fails() 
     assert_eq!((got.status.as_u16(), world.hits("primary")), (200, 1));
 }
 
+/// The chain leads the conversation to another account and back: each time the reasoning it had is lost, and that is said.
+#[tokio::test]
+async fn a_chain_that_leads_a_thinking_conversation_away_and_back_says_so() {
+    let world = pinned_world(false).await;
+    let ask = async || world.model("claude-sonnet-5-5", "s", "[[say: x]]", true).await;
+    let moved = |got: &Got| got.header("x-duduclaw-session-moved").map(str::to_owned);
+    assert_eq!(moved(&ask().await), None);
+    world.sim.fault(FaultRule::next("primary", 1, Fault::Throttle { retry_after: "60".to_owned() }));
+    let away = ask().await;
+    assert_ne!(away.account(), "primary");
+    assert_eq!(moved(&away).as_deref(), Some("primary"));
+    assert_eq!(world.events.wait_for("detoured").await["kind"]["thinking"], "lost");
+    assert_eq!(moved(&ask().await), None, "it is announced once");
+    world.advance(61);
+    let back = ask().await;
+    assert_eq!((back.account(), moved(&back).as_deref()), ("primary", Some(away.account())));
+    assert_eq!(world.events.wait_for("returned").await["kind"]["thinking"], "lost");
+}
+
 #[tokio::test]
 async fn a_strict_pin_gets_its_accounts_own_error() {
     let world = pinned_world(true).await;

@@ -177,7 +177,7 @@ impl State {
     }
 
     fn set_alarm(&mut self, me: &ActorRef<Msg>) {
-        let next = self.args.cell.committed().health.next_deadline(self.args.clock.now());
+        let next = self.args.cell.next_deadline(self.args.clock.now());
         self.alarm.set(next, me, || Msg::Tick);
     }
 }

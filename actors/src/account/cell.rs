@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use crate::account::fact::Fact;
 use crate::account::health::{Effect, Health, HealthEvent};
-use crate::clock::Timestamp;
+use crate::clock::{Deadline, Timestamp};
 use crate::id::{AccountId, EntryId, EvidenceSeq, IdentityKey};
-use crate::inbox::{Front, Inbox};
+use crate::inbox::{Front, Inbox, Rest};
 use crate::standing::Standing;
 
 /// One account's lasting part.
@@ -100,7 +100,11 @@ impl AccountCell {
                 Taken::In
             }
             Front::SetAside(seq) => Taken::SetAside(seq),
-            Front::Empty => Taken::Nothing,
+            Front::Empty if self.inbox.rest() == Rest::Yes => Taken::Nothing,
+            Front::Empty => {
+                drop(committed);
+                self.take_in(now)
+            }
         }
     }
 
@@ -116,6 +120,12 @@ impl AccountCell {
         for effect in effects {
             self.effects.push(effect);
         }
+    }
+
+    /// When the health next changes by itself.
+    #[must_use]
+    pub fn next_deadline(&self, now: Timestamp) -> Option<Deadline> {
+        self.lock().health.next_deadline(now)
     }
 
     /// The health as a fact for admission, numbered.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use super::Shared;
-use crate::inbox::Front;
+use crate::inbox::{Front, Rest};
 use crate::ports::{ActorKind, Heartbeat};
 
 /// What it is told.
@@ -59,7 +59,8 @@ impl Args {
                     self.heartbeat.beat(ActorKind::ActivityFeed);
                 }
                 Front::SetAside(seq) => tracing::error!(seq = seq.0, "an event that cannot be published was set aside"),
-                Front::Empty => return,
+                Front::Empty if self.shared.inbox.rest() == Rest::Yes => return,
+                Front::Empty => {}
             }
         }
     }

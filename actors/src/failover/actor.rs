@@ -12,7 +12,7 @@ use super::asker::Asker;
 use super::demand::{Decision, Demand, Grant, Ticket};
 use super::{Admission, ConversationRecord, Effect, LeaseBook, Leased, Ranked, Snapshot};
 use crate::account::cell::Cells;
-use crate::clock::SharedClock;
+use crate::clock::{SharedClock, Timestamp};
 use crate::event::Event;
 use crate::journal::Journal;
 use crate::outcome::Evidence;
@@ -111,16 +111,18 @@ impl Actor for FailoverActor {
     }
 
     async fn handle(&self, me: ActorRef<Msg>, message: Msg, state: &mut State) -> Result<(), ActorProcessingErr> {
+        let now = state.args.clock.now();
         state.forget_gone();
-        state.translate(message);
-        state.alarm.set(state.admission.next_deadline(state.args.clock.now()), &me, || Msg::Tick);
+        state.translate(message, now);
+        state.alarm.set(state.admission.next_deadline(now), &me, || Msg::Tick);
         state.args.heartbeat.beat(ActorKind::FailoverManager);
         Ok(())
     }
 
     /// What the last leases mean for their conversations is still to be kept.
     async fn post_stop(&self, _: ActorRef<Msg>, state: &mut State) -> Result<(), ActorProcessingErr> {
-        state.translate(Msg::Settle);
+        let now = state.args.clock.now();
+        state.translate(Msg::Settle, now);
         Ok(())
     }
 }
@@ -131,14 +133,10 @@ pub(crate) fn conversations(records: &[Record]) -> Vec<ConversationRecord> {
 }
 
 impl State {
-    fn translate(&mut self, message: Msg) {
-        let now = self.args.clock.now();
+    fn translate(&mut self, message: Msg, now: Timestamp) {
         match message {
-            Msg::Lease(demand, reply) => self.lease(&demand, reply),
-            Msg::Settle => {
-                let effects = self.admission.settle(now);
-                self.perform(effects);
-            }
+            Msg::Lease(demand, reply) => self.lease(&demand, reply, now),
+            Msg::Settle => self.settle(now),
             Msg::Learn(standing) => {
                 let effects = self.admission.learn(*standing, now);
                 self.perform(effects);
@@ -158,15 +156,22 @@ impl State {
             }
             Msg::Explain(demand, asker) => {
                 let work = asker.begin();
+                self.settle(now);
                 asker.answer(self.admission.explain(&demand, now));
                 work.over();
             }
             Msg::Snapshot(asker) => {
                 let work = asker.begin();
+                self.settle(now);
                 asker.answer(self.admission.snapshot(now));
                 work.over();
             }
         }
+    }
+
+    fn settle(&mut self, now: Timestamp) {
+        let effects = self.admission.settle(now);
+        self.perform(effects);
     }
 
     /// Whoever waits in a queue and has gone away gives up the place.
@@ -187,12 +192,12 @@ impl State {
         }
     }
 
-    fn lease(&mut self, demand: &Demand, reply: Asker<Leased>) {
+    fn lease(&mut self, demand: &Demand, reply: Asker<Leased>, now: Timestamp) {
         if reply.is_gone() {
             return;
         }
         let work = reply.begin();
-        let (decision, effects) = self.admission.lease(demand, self.args.clock.now());
+        let (decision, effects) = self.admission.lease(demand, now);
         work.over();
         match decision {
             Decision::Queued(ticket) => {

@@ -133,14 +133,15 @@ impl Admission {
 
     /// Takes in what an account says of its health.
     pub fn learn(&mut self, standing: Standing, now: Timestamp) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.read_book(now, &mut effects);
         let rule = self.ramp_rule();
         let account = standing.account;
-        let Some(view) = self.view_mut(account) else { return Vec::new() };
+        let Some(view) = self.view_mut(account) else { return effects };
         if view.standing.as_ref().is_some_and(|known| known.seq >= standing.seq) {
-            return Vec::new();
+            return effects;
         }
         let troubled = view.take(standing, rule, now);
-        let mut effects = Vec::new();
         if troubled {
             self.plan_anew(account, now, &mut effects);
         }

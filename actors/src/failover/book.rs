@@ -45,6 +45,17 @@ pub(super) struct Report {
     pub(super) record: LeaseRecord,
 }
 
+impl Report {
+    /// Whether it is a lease's end, or says that a conversation goes elsewhere.
+    fn is_urgent(&self) -> bool {
+        match (self.step, self.record.footing) {
+            (ReportStep::Ended, _) => true,
+            (ReportStep::Answered, _) | (ReportStep::Sent, Footing::Free | Footing::Home) => false,
+            (ReportStep::Sent, Footing::Move { .. } | Footing::Detour { .. } | Footing::Return { .. }) => true,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReportStep {
     Sent,
@@ -66,6 +77,10 @@ struct Pages {
     unguarded: HashSet<LeaseId>,
     tallies: Vec<Tally>,
     reports: Vec<Report>,
+    /// Whether someone waits for a place to come free.
+    awaited: bool,
+    /// Whether the machine was woken and has not looked since.
+    woken: bool,
 }
 
 impl std::fmt::Debug for LeaseBook {
@@ -75,7 +90,8 @@ impl std::fmt::Debug for LeaseBook {
 }
 
 impl LeaseBook {
-    /// An empty book. `wake` is called, outside any lock, whenever there is something to settle; it must not block.
+    /// An empty book. `wake` is called, outside any lock, when there is something to settle that cannot wait until the
+    /// machine is told of anything else, and only once until it has looked; it must not block.
     #[must_use]
     pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self { pages: Mutex::default(), wake: Box::new(wake) })
@@ -120,6 +136,7 @@ impl LeaseBook {
             pages.close(lease);
         }
         pages.epoch += 1;
+        pages.awaited = false;
         pages.epoch
     }
 
@@ -139,7 +156,16 @@ impl LeaseBook {
     }
 
     pub(super) fn take_reports(&self) -> Vec<Report> {
-        std::mem::take(&mut self.pages().reports)
+        let mut pages = self.pages();
+        pages.woken = false;
+        std::mem::take(&mut pages.reports)
+    }
+
+    /// Says whether someone waits for a place to come free.
+    pub(super) fn set_awaited(&self, awaited: bool) {
+        if self.pages().set_awaited(awaited) {
+            (self.wake)();
+        }
     }
 
     fn pages(&self) -> MutexGuard<'_, Pages> {
@@ -185,6 +211,12 @@ impl Pages {
         }
     }
 
+    /// Whether the machine must be woken: a place may have come free just before.
+    fn set_awaited(&mut self, awaited: bool) -> bool {
+        self.awaited = awaited;
+        awaited && !self.reports.is_empty() && !std::mem::replace(&mut self.woken, true)
+    }
+
     fn advance(&mut self, lease: LeaseId, step: ReportStep, flow: Flow) -> bool {
         let Some(record) = self.leases.get_mut(&lease) else { return false };
         let before = record.clone();
@@ -199,8 +231,15 @@ impl Pages {
         }
         let after = record.clone();
         self.recount(&before, &after);
-        self.reports.push(Report { step, record: after });
-        true
+        self.report(Report { step, record: after })
+    }
+
+    /// Whether the machine must be woken. It looks by itself before every lease, and with every standing, which follows
+    /// an answer. So that an attempt was sent or answered can wait, unless it is news or someone waits for a place.
+    fn report(&mut self, report: Report) -> bool {
+        let urgent = self.awaited || report.is_urgent();
+        self.reports.push(report);
+        urgent && !std::mem::replace(&mut self.woken, true)
     }
 
     fn recount(&mut self, before: &LeaseRecord, after: &LeaseRecord) {
@@ -219,8 +258,7 @@ impl Pages {
         if !broken(Rule::EndedIsReturned) || record.phase == Phase::Unsent {
             self.count_out(&record);
         }
-        self.reports.push(Report { step: ReportStep::Ended, record });
-        true
+        self.report(Report { step: ReportStep::Ended, record })
     }
 
     fn count_out(&mut self, record: &LeaseRecord) {

@@ -64,6 +64,13 @@ impl Conversations {
         bindings.iter().find(|b| b.upstream == upstream && b.scope == scope)
     }
 
+    /// The account whose answer the conversation saw last for models of this scope, in whichever upstream.
+    pub(super) fn last_served(&self, key: ConversationKey, scope: ModelScope) -> Option<AccountId> {
+        let bindings = self.by_key.get(&key)?.bindings.iter().filter(|binding| binding.scope == scope);
+        let served = bindings.filter_map(Binding::served_last).max_by_key(|served| served.at.boot);
+        served.map(|served| served.account)
+    }
+
     /// The binding for this upstream and scope, made if it is not there.
     pub(super) fn binding_mut(
         &mut self,
@@ -130,7 +137,7 @@ impl Conversations {
         account: AccountId,
         now: Timestamp,
     ) -> Dirty {
-        match self.binding_mut(key, upstream, scope, now).served(lease, account) {
+        match self.binding_mut(key, upstream, scope, now).served(lease, account, now) {
             Confirmed::Changed => Dirty::Yes,
             Confirmed::Known => Dirty::No,
         }

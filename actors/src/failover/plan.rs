@@ -19,7 +19,7 @@ use super::views::Views;
 use crate::clock::{Deadline, Timestamp};
 use crate::id::{AccountId, ConversationKey};
 use crate::outcome::{CallKind, Outcome};
-use crate::roster::{PoolSettings, UpstreamSpec};
+use crate::roster::{PoolSettings, Strategy, UpstreamSpec};
 
 /// One failover unit with what planning needs at hand.
 #[derive(Clone, Debug)]
@@ -261,6 +261,14 @@ impl<'a> Field<'a> {
             && free
             && self.demand.call == CallKind::Inference
             && self.view(look.account).is_some_and(|view| view.probe_is_due(self.demand.scope, self.now))
+    }
+
+    /// Whether the strategy has a first choice of its own among usable accounts, before the common order.
+    fn has_first_choice(&self) -> bool {
+        match (self.pool.spec.strategy, self.conversation) {
+            (Strategy::Failover, _) | (Strategy::Priority | Strategy::LeastCost, None) => false,
+            (Strategy::RoundRobin, _) | (Strategy::Priority | Strategy::LeastCost, Some(_)) => true,
+        }
     }
 
     /// Whether the strategy's first choice is still to be made: a request that comes back goes by the common order.

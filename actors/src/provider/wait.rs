@@ -8,7 +8,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 
 use crate::clock::{Timestamp, Wall};
 use crate::id::Window;
@@ -28,6 +28,11 @@ pub fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let plain = longest(headers, plain, |member| wait(member, now));
     let fine = longest(headers, fine, |member| number(member).and_then(milliseconds));
     plain.max(fine)
+}
+
+/// Whether [`retry_after`] reads it.
+pub(super) fn is_retry_after(name: &HeaderName) -> bool {
+    HEADERS.contains(&name.as_str())
 }
 
 /// The moment at which `window` begins anew, from a header value in Unix seconds.

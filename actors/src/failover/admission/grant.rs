@@ -174,13 +174,13 @@ impl Admission {
         self.conversations.binding(key, demand.upstream, demand.scope)?.last_served()
     }
 
-    /// The account whose answer the conversation saw last, if this attempt goes to another.
+    /// The account whose answer the conversation saw last, in whichever upstream, if this attempt goes to another.
     fn moved_from(&self, demand: &Demand, pick: Pick, footing: Footing) -> Option<EntryId> {
         if footing == Footing::Free && demand.call == CallKind::Side {
             return None;
         }
         let key = self.conversation_of(demand)?;
-        let last = self.last_served(key, demand).filter(|last| *last != pick.account)?;
+        let last = self.conversations.last_served(key, demand.scope).filter(|last| *last != pick.account)?;
         self.entry(last)
     }
 }

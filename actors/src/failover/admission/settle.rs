@@ -11,7 +11,7 @@ use crate::outcome::CallKind;
 
 impl Admission {
     /// Applies what happened to leases since the last time, and admits waiters whose turn it is. To be called whenever
-    /// the book wakes the machine; [`Self::lease`] and [`Self::tick`] begin with it.
+    /// the book wakes the machine, and before it is looked at; [`Self::lease`] and [`Self::tick`] begin with it.
     pub fn settle(&mut self, now: Timestamp) -> Vec<Effect> {
         let mut effects = Vec::new();
         self.read_book(now, &mut effects);
@@ -84,7 +84,7 @@ impl Admission {
         };
         let from = |account: AccountId| self.entry(account);
         let kind = match record.footing {
-            Footing::Free | Footing::Home => return None,
+            Footing::Free | Footing::Home => self.crossing(record, thinking)?,
             Footing::Move { from: account, why } => {
                 EventKind::ConversationMoved { from: from(account)?, why, thinking }
             }
@@ -92,6 +92,21 @@ impl Admission {
             Footing::Return { from: account } => EventKind::Returned { from: from(account)?, thinking },
         };
         Some(Effect::Emit { kind, account: self.entry(record.account)?, severity: Severity::Info })
+    }
+
+    /// A chain led the conversation to another upstream, or back: no binding moves, but another account answers.
+    fn crossing(&self, record: &LeaseRecord, thinking: ThinkingLoss) -> Option<EventKind> {
+        let key = record.conversation?;
+        let last = self.conversations.last_served(key, record.scope).filter(|last| *last != record.account)?;
+        let here = self.conversations.binding(key, record.upstream, record.scope)?;
+        if here.last_served() == Some(last) {
+            return None;
+        }
+        let from = self.entry(last)?;
+        Some(match here.last_served() {
+            Some(_) => EventKind::Returned { from, thinking },
+            None => EventKind::Detoured { from, thinking },
+        })
     }
 
     fn served(&mut self, record: &LeaseRecord, now: Timestamp, effects: &mut Vec<Effect>) {

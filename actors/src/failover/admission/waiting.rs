@@ -36,6 +36,7 @@ impl Admission {
         if let Some(view) = self.view_mut(account) {
             view.queue.push(Waiter { ticket, demand: demand.clone(), since });
             self.waiting.insert(account);
+            self.book.set_awaited(true);
         }
         ticket
     }
@@ -131,7 +132,11 @@ impl Admission {
     fn note_empty_queues(&mut self) {
         let views = &self.views;
         let waits = |id: &AccountId| views.get(*id).is_some_and(|view| !view.queue.is_empty());
+        let awaited = !self.waiting.is_empty();
         self.waiting.retain(waits);
+        if awaited && self.waiting.is_empty() {
+            self.book.set_awaited(false);
+        }
     }
 
     fn next_ticket(&mut self) -> Ticket {

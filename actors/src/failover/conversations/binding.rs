@@ -19,8 +19,15 @@ pub(in crate::failover) struct Binding {
     settled: Option<AccountId>,
     /// The last one counts; one that is taken back leaves the one before it.
     pending: Vec<Pending>,
-    last_served: Option<AccountId>,
+    last_served: Option<Served>,
     detours: Vec<(u64, Timestamp)>,
+}
+
+/// Whose answer came last, and when.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Served {
+    pub(super) account: AccountId,
+    pub(super) at: Timestamp,
 }
 
 /// A binding that no good answer has confirmed yet.
@@ -72,8 +79,8 @@ impl Binding {
         Self { upstream, scope, settled: None, pending: Vec::new(), last_served: None, detours: Vec::new() }
     }
 
-    pub(super) fn settled(upstream: UpstreamId, scope: ModelScope, account: AccountId) -> Self {
-        Self { settled: Some(account), last_served: Some(account), ..Self::new(upstream, scope) }
+    pub(super) fn settled(upstream: UpstreamId, scope: ModelScope, account: AccountId, at: Timestamp) -> Self {
+        Self { settled: Some(account), last_served: Some(Served { account, at }), ..Self::new(upstream, scope) }
     }
 
     pub(in crate::failover) fn account(&self) -> Option<AccountId> {
@@ -95,6 +102,10 @@ impl Binding {
 
     /// The account whose answer the conversation saw last.
     pub(in crate::failover) fn last_served(&self) -> Option<AccountId> {
+        self.last_served.map(|served| served.account)
+    }
+
+    pub(super) fn served_last(&self) -> Option<Served> {
         self.last_served
     }
 
@@ -129,8 +140,8 @@ impl Binding {
         Undone::Gone(self.pending.remove(at).bound_at)
     }
 
-    pub(super) fn served(&mut self, lease: LeaseId, account: AccountId) -> Confirmed {
-        self.last_served = Some(account);
+    pub(super) fn served(&mut self, lease: LeaseId, account: AccountId, at: Timestamp) -> Confirmed {
+        self.last_served = Some(Served { account, at });
         let first = self.pending.first().map(|pending| pending.first);
         let is_old = self.settled == Some(account) && first.is_some_and(|first| lease < first);
         if is_old || (first.is_none() && self.settled.is_some()) {

@@ -56,8 +56,9 @@ impl Conversations {
     ) {
         records.sort_by_key(|r| r.used_at);
         for record in records {
-            let bindings = record.bindings.iter().filter_map(|b| binding_of(b, names)).collect();
-            self.restore(record.key, bindings, moment(record.used_at, now), now);
+            let used_at = moment(record.used_at, now);
+            let bindings = record.bindings.iter().filter_map(|b| binding_of(b, used_at, names)).collect();
+            self.restore(record.key, bindings, used_at, now);
         }
     }
 }
@@ -67,9 +68,9 @@ fn binding_record(binding: &Binding, names: &impl Names) -> Option<BindingRecord
     Some(BindingRecord { upstream: names.upstream_name(binding.upstream)?, scope: binding.scope, identity })
 }
 
-fn binding_of(record: &BindingRecord, names: &impl Names) -> Option<Binding> {
+fn binding_of(record: &BindingRecord, used_at: Timestamp, names: &impl Names) -> Option<Binding> {
     let upstream = names.upstream_id(&record.upstream)?;
-    Some(Binding::settled(upstream, record.scope, names.account(&record.identity)?))
+    Some(Binding::settled(upstream, record.scope, names.account(&record.identity)?, used_at))
 }
 
 /// A civil moment of the past on both clocks; one of the future counts as now.

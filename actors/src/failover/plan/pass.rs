@@ -49,20 +49,24 @@ impl Pass {
     }
 
     fn see_open(&mut self, field: &Field<'_>, look: &Glance, band: Band, declared: usize) {
-        let key = field.key(look, band, declared);
         if band == Band::Usable {
             self.usable += 1;
             self.usable_in_flight = self.usable_in_flight.saturating_add(look.tally.in_flight);
         }
         if !field.admits(look) {
-            self.see_full(field, look, key);
+            self.see_full(field, look, field.key(look, band, declared));
             return;
-        }
-        if self.best.is_none_or(|(best, _)| key < best) {
-            self.best = Some((key, field.pick(look, band)));
         }
         if band == Band::Usable && field.chooses_first() {
             self.see_first_choice(field, look, declared);
+            // Then one of these is chosen, and the common order decides nothing.
+            if !look.brief.late && field.has_first_choice() {
+                return;
+            }
+        }
+        let key = field.key(look, band, declared);
+        if self.best.is_none_or(|(best, _)| key < best) {
+            self.best = Some((key, field.pick(look, band)));
         }
     }
 

@@ -24,21 +24,44 @@ fn a_guard_that_is_dropped_anywhere_is_returned() {
 }
 
 #[test]
-fn every_step_of_a_lease_wakes_the_machine_once() {
+fn a_machine_is_woken_by_an_end_and_by_nothing_that_it_sees_in_time_anyway() {
+    let (book, woken) = counted_book();
+    let mut machine = Admission::new(&roster(1), Arc::clone(&book), t0());
+    let (Decision::Granted(grant), _) = machine.lease(&demand(), t0()) else { panic!("granted") };
+    let guard = book.guard(grant.lease);
+    guard.sent();
+    guard.answered(Flow::Whole);
+    assert_eq!(woken.load(Ordering::SeqCst), 0, "the next lease or standing comes with a look");
+    drop(guard);
+    assert_eq!(woken.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_machine_for_whose_places_someone_waits_is_woken_by_each_step_once_until_it_looks() {
+    let (book, woken) = counted_book();
+    let mut fleet = roster(1);
+    fleet.accounts.get_mut(&id(0)).unwrap().max_concurrent = Some(1);
+    let mut machine = Admission::new(&fleet, Arc::clone(&book), t0());
+    let (Decision::Granted(grant), _) = machine.lease(&demand(), t0()) else { panic!("granted") };
+    let guard = book.guard(grant.lease);
+    guard.sent();
+    let (Decision::Queued(_), _) = machine.lease(&demand(), t0()) else { panic!("the place is taken") };
+    guard.answered(Flow::Whole);
+    drop(guard);
+    assert_eq!(woken.load(Ordering::SeqCst), 1, "it has been called and not looked yet");
+    let admitted = machine.settle(t0());
+    let [crate::failover::Effect::Admit(_, Decision::Granted(next))] = &admitted[..] else { panic!("{admitted:?}") };
+    book.guard(next.lease).sent();
+    assert_eq!(woken.load(Ordering::SeqCst), 2, "nobody waits now: the sending waits, the end does not");
+}
+
+fn counted_book() -> (Arc<LeaseBook>, Arc<AtomicU32>) {
     let woken = Arc::new(AtomicU32::new(0));
     let counter = Arc::clone(&woken);
     let book = LeaseBook::new(move || {
         counter.fetch_add(1, Ordering::SeqCst);
     });
-    let mut machine = Admission::new(&roster(1), Arc::clone(&book), t0());
-    let (Decision::Granted(grant), _) = machine.lease(&demand(), t0()) else { panic!("granted") };
-    let guard = book.guard(grant.lease);
-    guard.sent();
-    guard.sent();
-    guard.answered(Flow::Whole);
-    guard.answered(Flow::Whole);
-    drop(guard);
-    assert_eq!(woken.load(Ordering::SeqCst), 3);
+    (book, woken)
 }
 
 #[test]

@@ -26,11 +26,11 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::error::{ErrorKind, OVERLOADED, ProviderError};
 use super::event::EventKind;
-use super::quota::{self, quota_reading};
+use super::quota::{self, is_quota_header, quota_reading};
 use crate::clock::{Deadline, Timestamp, Wall};
 use crate::id::{ModelScope, Window};
 use crate::outcome::{
@@ -133,6 +133,19 @@ pub fn error_event(data: &[u8], head: &HeaderMap, asked: Asked, now: Timestamp) 
     let reading = Reading { status, error: &error, headers: head, quota: &quota, asked, now };
     let counts = asked.credential == CredentialOwner::Account;
     counts.then(|| reading.failure()).filter(|outcome| *outcome != Outcome::Relayed)
+}
+
+/// The headers of a head that [`error_event`] reads, copied: a head's own values share the buffer that it was read into,
+/// which would stay in memory with them for as long as a stream lasts.
+#[must_use]
+pub fn error_event_headers(head: &HeaderMap) -> HeaderMap {
+    let mut kept = HeaderMap::new();
+    for (name, value) in head.iter().filter(|(name, _)| is_quota_header(name) || wait::is_retry_after(name)) {
+        if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
+            kept.append(name.clone(), value);
+        }
+    }
+    kept
 }
 
 /// The status that an answer means and the error in it. A stream that begins with an unreadable error is the server's

@@ -159,6 +159,12 @@ impl ProviderError {
         self.kind.as_deref().and_then(ErrorKind::from_name)
     }
 
+    /// Whether its message speaks of a model.
+    #[must_use]
+    pub fn names_a_model(&self) -> bool {
+        self.message.contains("model")
+    }
+
     /// Whether a 429 with it is about the request itself: extra usage, long context, a plan or a model not available.
     #[must_use]
     pub fn is_about_the_request(&self) -> bool {

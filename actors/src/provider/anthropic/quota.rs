@@ -86,6 +86,11 @@ pub fn header_name(window: &Window, field: &str) -> String {
     format!("{PREFIX}{}-{field}", window.name())
 }
 
+/// Whether it is one of the quota headers.
+pub(super) fn is_quota_header(name: &HeaderName) -> bool {
+    name.as_str().starts_with(PREFIX)
+}
+
 fn fields(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
     headers.iter().filter_map(|(name, value)| {
         let field = name.as_str().strip_prefix(PREFIX)?;
