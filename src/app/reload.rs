@@ -171,6 +171,7 @@ impl Reloader {
         for part in needs_restart(&old.settings, &settings) {
             tracing::warn!(part, "this part of the configuration changed and acts only after a restart");
         }
+        self.gateway.vault.assign(self.with_newcomers(&old.topology, &topology)).await;
         if let Err(error) = self.gateway.fleet.reload(topology.roster().as_ref().clone()).await {
             return self.refuse(&error.to_string());
         }
@@ -181,6 +182,16 @@ impl Reloader {
         self.gateway.live.store(Arc::new(Live { settings, topology }));
         self.gateway.vault.reload_sources().await;
         self.gateway.tell(EventKind::ConfigReloaded, Severity::Info, None, Evidence::default());
+    }
+
+    /// The secrets of before and those of accounts that come in: an account may be given to a request as soon as the fleet
+    /// knows it, and then its secret must be there.
+    fn with_newcomers(&self, old: &Topology, new: &Topology) -> Vec<Assignment> {
+        let of = |topology| assignments(topology, &self.gateway.fleet, &self.environment);
+        let is_newcomer = |assigned: &Assignment| {
+            old.account(assigned.account).is_none() && new.rekeyed.iter().all(|rekeyed| rekeyed.now != assigned.account)
+        };
+        of(old).into_iter().chain(of(new).into_iter().filter(is_newcomer)).collect()
     }
 
     fn refuse(&self, detail: &str) {

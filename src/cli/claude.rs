@@ -4,6 +4,7 @@
 //! that only this run knows. The terminal, signals and the exit code are the program's own. Its gateway writes to a log
 //! file, never to the terminal.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{ExitCode, ExitStatus};
@@ -60,7 +61,7 @@ pub(super) async fn run(args: ClaudeArgs, globals: &Globals) -> Result<ExitCode>
         None if serves_nobody(&loaded) => bail!(NO_ACCOUNT),
         None => of_our_own(globals, &loaded.home, &found).await?,
     };
-    let status = through(&door, &found, args.args).await;
+    let status = through(&door, &found, &secret_variables(&loaded), args.args).await;
     if let Some(gateway) = door.own {
         gateway.stop().await;
     }
@@ -122,10 +123,16 @@ fn random() -> Result<u128> {
     Ok(u128::from_ne_bytes(bytes))
 }
 
-async fn through(door: &Door, found: &Found, args: Vec<OsString>) -> Result<ExitStatus> {
+/// The variables that hold secrets of accounts: the program, and what it runs, has no need of them.
+fn secret_variables(loaded: &Loaded) -> BTreeSet<String> {
+    let entries = loaded.ready.iter().flat_map(|ready| ready.topology.entries());
+    entries.filter_map(|entry| entry.source.variable().map(str::to_owned)).collect()
+}
+
+async fn through(door: &Door, found: &Found, secrets: &BTreeSet<String>, args: Vec<OsString>) -> Result<ExitStatus> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut command = Command::new(&found.path);
-    command.args(args).env_clear().envs(environment::of_client(std::env::vars_os(), &door.url, &door.token));
+    command.args(args).env_clear().envs(environment::of_client(std::env::vars_os(), secrets, &door.url, &door.token));
     command.env("PATH", path_for(&found.path, &path));
     // From before it starts: a key pressed in between must not end us and leave it alone.
     let signals = Signals::catch()?;

@@ -19,7 +19,7 @@ pub(super) fn start(globals: &Globals, settings: Option<&LogSettings>) {
         (false, 1) => "duduclaw=debug,duduclaw_actors=debug,info",
         (false, _) => "trace",
     };
-    let filter = EnvFilter::try_new(level).unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = filter(level);
     let json = match settings.map(|settings| settings.format) {
         Some(LogFormat::Json) => true,
         Some(LogFormat::Pretty) => false,
@@ -32,6 +32,15 @@ pub(super) fn start(globals: &Globals, settings: Option<&LogSettings>) {
         builder.with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()).try_init()
     };
     drop(started);
+}
+
+/// The watcher of files stays quiet: what it says of a log in a folder that it watches makes the log grow, and then it has
+/// something to say again, without end.
+const WATCHER_QUIET: &str = "notify=error";
+
+fn filter(level: &str) -> EnvFilter {
+    let filter = EnvFilter::try_new(level).unwrap_or_else(|_| EnvFilter::new("info"));
+    filter.add_directive(WATCHER_QUIET.parse().expect("a constant directive"))
 }
 
 /// A log file larger than this is put aside when the next run begins; one older is kept.
@@ -49,6 +58,22 @@ pub(super) fn start_in_file(globals: &Globals, folder: &Path, name: &str) -> std
     }
     let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path)?;
     let level = if globals.verbose > 0 { "duduclaw=debug,duduclaw_actors=debug,info" } else { "info" };
-    drop(fmt().with_env_filter(EnvFilter::new(level)).with_ansi(false).with_writer(file).try_init());
+    drop(fmt().with_env_filter(filter(level)).with_ansi(false).with_writer(file).try_init());
     Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_watcher_of_files_is_not_heard_at_any_level() {
+        for level in ["trace", "debug", "duduclaw=debug,notify=trace"] {
+            let subscriber = fmt().with_env_filter(filter(level)).with_writer(std::io::sink).finish();
+            tracing::subscriber::with_default(subscriber, || {
+                assert!(!tracing::enabled!(target: "notify::inotify", tracing::Level::TRACE), "{level}");
+                assert!(tracing::enabled!(target: "duduclaw::app", tracing::Level::DEBUG), "{level}");
+            });
+        }
+    }
 }

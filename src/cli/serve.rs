@@ -33,11 +33,12 @@ pub(super) fn run(_: ServeArgs, globals: &Globals) -> anyhow::Result<Exit> {
 }
 
 async fn serve(options: Options) -> anyhow::Result<Exit> {
+    // Before anybody can know that it listens: a signal that nobody catches is the end.
+    let mut signals = Signals::catch()?;
     let mut running = app::start(options).await?;
     for address in &running.addresses {
         eprintln!("duduclaw listens on {address}");
     }
-    let mut signals = Signals::catch()?;
     notify::ready();
     let fleet = running.gateway.fleet.clone();
     tokio::select! {

@@ -34,6 +34,17 @@ pub enum SecretSource {
     None,
 }
 
+impl SecretSource {
+    /// The environment variable that holds the secret, if one does.
+    #[must_use]
+    pub fn variable(&self) -> Option<&str> {
+        match self {
+            Self::TokenEnv(name) | Self::ApiKeyEnv(name) => Some(name),
+            Self::CredentialsFile(_) | Self::StoreFile(_) | Self::Keychain { .. } | Self::None => None,
+        }
+    }
+}
+
 /// What reads the environment: the process's, or a test's.
 pub type Environment = Arc<dyn Fn(&str) -> Option<OsString> + Send + Sync>;
 

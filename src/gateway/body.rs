@@ -1,16 +1,20 @@
 //! Reading a request's body: once, whole, bounded, into one buffer of the right size.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
 use crate::gateway::error::ApiError;
 
 /// How many bytes one unit of the shared bound stands for.
 const UNIT: usize = 4096;
+/// How long a client may pause within a body: whoever stalls holds room that others need.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// The bound on all bodies that are in memory at one time.
 #[derive(Clone, Debug)]
@@ -94,14 +98,18 @@ impl Reading<'_> {
     }
 }
 
-async fn next(body: &mut Incoming) -> Result<Option<Bytes>, ApiError> {
-    while let Some(frame) = body.frame().await {
+async fn next(body: &mut (impl Body<Data = Bytes, Error = hyper::Error> + Unpin)) -> Result<Option<Bytes>, ApiError> {
+    while let Some(frame) = timeout(PAUSE_MAX, body.frame()).await.map_err(|_| stalled())? {
         let frame = frame.map_err(|error| broken(&error))?;
         if let Ok(data) = frame.into_data() {
             return Ok(Some(data));
         }
     }
     Ok(None)
+}
+
+fn stalled() -> ApiError {
+    ApiError::Invalid(format!("nothing of the request body came for {} seconds", PAUSE_MAX.as_secs()))
 }
 
 /// An end before the end is a client that went away; anything else is no HTTP.
@@ -123,4 +131,31 @@ fn full() -> ApiError {
     ApiError::Overloaded(
         "too many request bodies are in memory at once ([server.limits] max_buffered_bytes); try again",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use hyper::body::Frame;
+
+    use super::*;
+
+    struct Silent;
+
+    impl Body for Silent {
+        type Data = Bytes;
+        type Error = hyper::Error;
+
+        fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+            Poll::Pending
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_stalls_does_not_keep_its_room() {
+        let read = timeout(Duration::from_secs(120), next(&mut Silent)).await;
+        assert!(matches!(read, Ok(Err(ApiError::Invalid(_)))), "{read:?}");
+    }
 }

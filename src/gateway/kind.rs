@@ -35,6 +35,8 @@ impl Kind {
     /// When not.
     pub fn check(self, method: &Method, caller: &Caller) -> Result<(), ApiError> {
         match (self, method) {
+            // What a provider makes of TRACE is to send back the request, with the credential that we put in.
+            (Self::Passthrough, &Method::TRACE | &Method::CONNECT) => Err(ApiError::Method("GET, POST, PUT, DELETE")),
             (Self::Messages | Self::CountTokens, &Method::POST) | (Self::Models, &Method::GET) => Ok(()),
             (Self::Messages | Self::CountTokens, _) => Err(ApiError::Method("POST")),
             (Self::Models, _) => Err(ApiError::Method("GET")),

@@ -184,10 +184,20 @@ pub async fn accept(listener: Listener, accepting: Accepting) {
             Ok(Socket::Tcp(stream)) => {
                 let _ = stream.set_nodelay(true);
                 let local = stream.local_addr().ok();
-                accepting.connections.spawn(serve(stream, local, accepting.clone()));
+                let accepting = accepting.clone();
+                accepting.connections.clone().spawn(async move {
+                    if speaks(stream.readable(), &accepting.close_idle).await {
+                        serve(stream, local, accepting).await;
+                    }
+                });
             }
             Ok(Socket::Unix(stream)) => {
-                accepting.connections.spawn(serve(stream, None, accepting.clone()));
+                let accepting = accepting.clone();
+                accepting.connections.clone().spawn(async move {
+                    if speaks(stream.readable(), &accepting.close_idle).await {
+                        serve(stream, None, accepting).await;
+                    }
+                });
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -206,6 +216,15 @@ async fn next(listener: &Listener) -> io::Result<Socket> {
     match listener {
         Listener::Tcp(listener) => listener.accept().await.map(|(stream, _)| Socket::Tcp(stream)),
         Listener::Unix(listener, _) => listener.accept().await.map(|(stream, _)| Socket::Unix(stream)),
+    }
+}
+
+/// Whether a new connection says anything. The limit for a head begins with its first byte; one that never sends any
+/// would keep its descriptor for good.
+async fn speaks(readable: impl Future<Output = io::Result<()>>, close_idle: &CancellationToken) -> bool {
+    tokio::select! {
+        spoke = tokio::time::timeout(HEAD_WITHIN, readable) => matches!(spoke, Ok(Ok(()))),
+        () = close_idle.cancelled() => false,
     }
 }
 
@@ -243,4 +262,19 @@ fn builder(max_header_bytes: usize) -> auto::Builder<TokioExecutor> {
         .header_read_timeout(HEAD_WITHIN)
         .max_buf_size(2 * max_header_bytes.max(16 * 1024));
     builder
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_never_says_a_word_is_let_go() {
+        let (near, far) = tokio::net::UnixStream::pair().expect("a pair");
+        let stop = CancellationToken::new();
+        let gone = tokio::time::timeout(Duration::from_secs(60), speaks(near.readable(), &stop)).await;
+        assert_eq!(gone, Ok(false));
+        far.try_write(b"G").expect("room");
+        assert!(speaks(near.readable(), &stop).await);
+    }
 }

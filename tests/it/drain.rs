@@ -2,6 +2,7 @@
 
 use std::net::TcpListener;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use duduclaw::sim::{Fault, FaultRule};
@@ -11,7 +12,7 @@ use duduclaw_actors::account::health::HealthEvent;
 use duduclaw_actors::clock::SystemClock;
 use duduclaw_actors::ports::{ActorKind, Heartbeat, Table};
 use duduclaw_actors::root::{Fleet, Ports};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpStream, UnixStream};
 
@@ -31,6 +32,21 @@ async fn with_nothing_to_finish_it_stops_at_once_and_leaves_nothing_that_matters
         assert!(began.elapsed() < Duration::from_secs(4), "it took {:?}", began.elapsed());
         assert!(!setting.home.path().join("daemon.json").exists());
     }
+}
+
+/// A service manager, or whoever wrote the configuration, may send a signal as soon as the process is there.
+#[tokio::test]
+async fn a_reload_that_is_asked_for_while_it_starts_does_not_end_it() {
+    let setting = Setting::with(&["a"], "").await;
+    let mut child = setting.command(&["serve"]).stderr(Stdio::null()).spawn().unwrap();
+    let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()).unwrap();
+    let home = setting.home.path().to_owned();
+    eventually(|| home.join("daemon.lock").exists().then_some(())).await;
+    kill_process(pid, Signal::HUP).unwrap();
+    eventually(|| home.join("daemon.json").exists().then_some(())).await;
+    kill_process(pid, Signal::TERM).unwrap();
+    let ended = tokio::time::timeout(PATIENCE, child.wait()).await.expect("it ends").unwrap();
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
 }
 
 #[tokio::test]

@@ -53,6 +53,17 @@ async fn logins_are_never_passed_through_however_they_are_spelled() {
     assert!(world.sim.log().is_empty());
 }
 
+/// A provider answers TRACE with the request as it got it, credential and all.
+#[tokio::test]
+async fn a_request_that_asks_for_its_own_echo_goes_nowhere() {
+    let world = World::logins(&["a"]).await;
+    for target in ["/v1/files", "/v1/messages", "/v1/models", "/api/oauth/usage"] {
+        let request = format!("TRACE {target} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        assert_eq!(status(&world.raw(request).await), 405, "{target}");
+    }
+    assert!(world.sim.log().is_empty());
+}
+
 #[tokio::test]
 async fn what_is_no_endpoint_of_ours_is_not_found_and_goes_nowhere() {
     let world = World::logins(&["a"]).await;

@@ -280,3 +280,26 @@ async fn a_reload_with_the_same_text_changes_nothing() {
     assert_eq!(world.account(&home).await.requests.succeeded, 2);
     assert!(world.events.of("config_refused").is_empty());
 }
+
+/// The fleet may give an account to a request as soon as it knows it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_account_that_comes_in_has_its_secret_from_its_first_request() {
+    let world = World::logins(&["a", "b", "c"]).await;
+    let mut full = String::new();
+    world.rewrite(|text| {
+        full.clone_from(&text);
+        text
+    });
+    for round in 0..5 {
+        world.rewrite(|text| without(without(text, "b"), "c"));
+        world.reload().await;
+        world.rewrite(|_| full.clone());
+        let requests = async {
+            for n in 0..30 {
+                served_by(&world, &format!("{round}-{n}")).await;
+            }
+        };
+        tokio::join!(world.reload(), requests);
+    }
+    assert!(world.events.of("failed_over").is_empty(), "{:?}", world.events.of("failed_over"));
+}

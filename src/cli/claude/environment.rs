@@ -1,23 +1,27 @@
 //! The environment of a client that is to talk to our gateway and to nobody else: the user's, without credentials and
 //! settings for the provider itself, plus ours.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 
 /// Every variable that begins so is about another way to the provider.
 const PREFIX: &str = "ANTHROPIC_";
 /// Credentials that the client must not have.
 const CREDENTIALS: [&str; 4] = ["CLAUDE_CODE_OAUTH_TOKEN", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"];
+/// Our own variables with this in their names hold tokens of clients and of the control API.
+const OUR_TOKENS: (&str, &str) = ("DUDUCLAW_", "TOKEN");
 /// Both spellings are in use; programs differ in which they read.
 const NO_PROXY: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
-/// The client's environment.
+/// The client's environment. `secrets` are the variables that the configuration names as holding an account's secret.
 pub(super) fn of_client(
     users: impl IntoIterator<Item = (OsString, OsString)>,
+    secrets: &BTreeSet<String>,
     url: &str,
     token: &str,
 ) -> BTreeMap<OsString, OsString> {
-    let mut all: BTreeMap<OsString, OsString> = users.into_iter().filter(|(name, _)| !is_taken_out(name)).collect();
+    let mut all: BTreeMap<OsString, OsString> =
+        users.into_iter().filter(|(name, _)| !is_taken_out(name, secrets)).collect();
     all.insert("ANTHROPIC_BASE_URL".into(), url.into());
     all.insert("ANTHROPIC_AUTH_TOKEN".into(), token.into());
     let known = NO_PROXY.map(|name| all.get(OsStr::new(name)).filter(|value| !value.is_empty()).cloned());
@@ -28,8 +32,14 @@ pub(super) fn of_client(
     all
 }
 
-fn is_taken_out(name: &OsStr) -> bool {
-    name.to_str().is_some_and(|name| name.starts_with(PREFIX) || CREDENTIALS.contains(&name))
+fn is_taken_out(name: &OsStr, secrets: &BTreeSet<String>) -> bool {
+    name.to_str().is_some_and(|name| {
+        let (begin, part) = OUR_TOKENS;
+        name.starts_with(PREFIX)
+            || CREDENTIALS.contains(&name)
+            || secrets.contains(name)
+            || (name.starts_with(begin) && name.contains(part))
+    })
 }
 
 fn host(url: &str) -> &str {
@@ -56,7 +66,7 @@ mod tests {
     fn of(users: &[(&str, &str)]) -> BTreeMap<String, String> {
         let users = users.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
         let text = |value: OsString| value.into_string().expect("it is text");
-        let made = of_client(users, "http://127.0.0.1:4711", "token");
+        let made = of_client(users, &BTreeSet::from(["TEAM_TOKEN".to_owned()]), "http://127.0.0.1:4711", "token");
         made.into_iter().map(|(name, value)| (text(name), text(value))).collect()
     }
 
@@ -68,6 +78,9 @@ mod tests {
             ("ANTHROPIC_CUSTOM_HEADERS", "x: y"),
             ("CLAUDE_CODE_OAUTH_TOKEN", "secret"),
             ("OPENAI_API_KEY", "secret"),
+            ("TEAM_TOKEN", "secret"),
+            ("DUDUCLAW_CLIENT_TOKENS", "laptop:secret"),
+            ("DUDUCLAW_CLIENT_TOKEN", "secret"),
             ("GEMINI_API_KEY", "secret"),
             ("GOOGLE_API_KEY", "secret"),
             ("CLAUDE_CODE_MAX_RETRIES", "3"),

@@ -108,7 +108,10 @@ impl Book {
         if same_token {
             return None;
         }
-        self.renew_before = None;
+        // Whoever renewed a login, its provider gives tokens of the same life.
+        if replaced {
+            self.renew_before = None;
+        }
         if first {
             return None;
         }

@@ -9,6 +9,10 @@ use super::Dropped;
 /// What a header of ours cannot show plainly.
 const UNSHOWABLE: &AsciiSet = &CONTROLS.add(b'%');
 
+/// The most characters that a header of ours shows: clients refuse an answer with a larger head, and a model's name is as
+/// long as its client likes.
+const SHOWN_MAX: usize = 256;
+
 /// Whether the body that goes to the client is the provider's, byte for byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relay {
@@ -70,8 +74,9 @@ impl Stamp<'_> {
     }
 }
 
-/// A text as a header shows it: one that is not plain ASCII is percent-encoded.
+/// A text as a header shows it: one that is not plain ASCII is percent-encoded, a very long one is cut.
 fn shown(text: &str) -> HeaderValue {
+    let text = text.char_indices().nth(SHOWN_MAX).map_or(text, |(end, _)| &text[..end]);
     let plain = text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
     let shown = if plain { text.to_owned() } else { utf8_percent_encode(text, UNSHOWABLE).to_string() };
     HeaderValue::try_from(shown).expect("printable ASCII is a header value")

@@ -283,6 +283,14 @@ fn the_account_is_shown_under_its_configured_name_or_not_at_all() {
     assert_eq!(values(&hidden, "x-served-by"), ["their cache"]);
 }
 
+#[test]
+fn a_name_of_any_length_leaves_the_answer_a_head_that_clients_take() {
+    let long = "模".repeat(400_000);
+    let stamped = relayed(&HeaderMap::new(), Relay::Unchanged, &Stamp { model: Some(&long), ..stamp(None) });
+    let head: usize = stamped.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
+    assert!(head < 4096, "{head}");
+}
+
 proptest! {
     /// Whatever the client sends, no credential of its own goes out, and all else keeps its values in order.
     #[test]

@@ -48,6 +48,16 @@ fn every_new_token_is_a_new_generation_and_the_same_one_is_not() {
     );
 }
 
+/// Two programs on one login would otherwise renew by turns, each finding the other's token due at once.
+#[test]
+fn a_short_life_that_was_learnt_holds_for_a_token_that_another_program_renewed() {
+    let mut book = book("a1", Some("r1"));
+    assert!(book.view().needs_renewal(now()));
+    book.take_renewal(tokens("a2", "r2"), Duration::from_millis(600));
+    book.take_reading(reading(login("a3", Some("r3"))));
+    assert!(!book.view().needs_renewal(now()), "it has 500 ms, and 300 are the margin");
+}
+
 #[test]
 fn ours_is_the_newer_pair_while_the_source_holds_the_one_it_came_from() {
     let mut book = book("a1", Some("r1"));
