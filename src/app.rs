@@ -173,7 +173,7 @@ pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) ->
         room: Room::new(saturated(settings.server.limits.buffered)),
         bounds: Bounds::new(settings.server.max_concurrent),
         control: Box::new(Admin::new(home.admin_token()?, sources)),
-        live: ArcSwap::from_pointee(Live { settings: Arc::clone(&settings), topology }),
+        live: ArcSwap::from_pointee(Live::new(Arc::clone(&settings), topology)),
         fleet,
         vault,
         clock,

@@ -12,6 +12,7 @@ pub mod bounds;
 mod chain;
 pub mod control;
 pub mod conversation;
+pub mod count;
 pub mod end;
 pub mod error;
 pub mod exchange;

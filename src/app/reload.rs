@@ -179,7 +179,7 @@ impl Reloader {
             self.gateway.fleet.join(rekeyed.before, rekeyed.now);
         }
         self.gateway.vault.assign(assignments(&topology, &self.gateway.fleet, &self.environment)).await;
-        self.gateway.live.store(Arc::new(Live { settings, topology }));
+        self.gateway.live.store(Arc::new(Live::new(settings, topology)));
         self.gateway.vault.reload_sources().await;
         self.gateway.tell(EventKind::ConfigReloaded, Severity::Info, None, Evidence::default());
     }

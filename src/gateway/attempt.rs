@@ -19,6 +19,7 @@ use tokio::time::timeout;
 use crate::credentials::{Held, NotNow, Patience, Rejection};
 use crate::gateway::answer::Answer;
 use crate::gateway::chain::{Leg, advances};
+use crate::gateway::count;
 use crate::gateway::error::ApiError;
 use crate::gateway::exchange::Exchange;
 use crate::gateway::fields::Streaming;
@@ -307,6 +308,10 @@ impl Exchange {
 
     /// What goes to the client. A refusal that is its own affair makes a chain go on all the same, if it can.
     fn relay(&mut self, leg: &Leg, spending: Spending, beginning: Beginning, outcome: &Outcome) -> Attempted {
+        if self.inbound.kind == Kind::CountTokens && count::is_missing(&beginning) {
+            self.live.uncounting.remember(leg.element().id);
+            return Attempted::Answer(count::estimate(self.body()));
+        }
         if *outcome == Outcome::Relayed && !leg.is_last && advances(beginning.head.status) {
             self.best.keep(beginning, leg);
             return Attempted::Leave;

@@ -10,6 +10,7 @@ use http::HeaderName;
 use crate::config::settings::Settings;
 use crate::config::topology::Topology;
 use crate::credentials::Held;
+use crate::gateway::count::Uncounting;
 
 /// The header in which clients may show their token, where the configuration names none.
 pub static DEFAULT_AUTH_HEADER: HeaderName = HeaderName::from_static("x-duduclaw-token");
@@ -21,9 +22,17 @@ pub struct Live {
     pub settings: Arc<Settings>,
     /// The fleet's shape.
     pub topology: Arc<Topology>,
+    /// Upstreams that were found to count no tokens; another configuration finds out anew.
+    pub uncounting: Uncounting,
 }
 
 impl Live {
+    /// This configuration, in force from now on.
+    #[must_use]
+    pub fn new(settings: Arc<Settings>, topology: Arc<Topology>) -> Self {
+        Self { settings, topology, uncounting: Uncounting::default() }
+    }
+
     /// The header in which clients may show their token.
     #[must_use]
     pub fn auth_header(&self) -> &HeaderName {

@@ -52,6 +52,24 @@ async fn a_failed_count_is_relayed_and_cools_no_account() {
     }
 }
 
+/// A provider without the endpoint is asked once; a model that is not there is the request's own affair.
+#[tokio::test]
+async fn a_provider_that_counts_no_tokens_is_remembered_and_the_count_is_estimated() {
+    let world = World::logins(&["a"]).await;
+    world.sim.fault(FaultRule::next("a", 1, Fault::NoSuchModel).on(Endpoint::CountTokens));
+    assert_eq!(count(&world).send().await.unwrap().status(), 404);
+    let body = "<html>404 page not found</html>".to_owned();
+    let missing = Fault::Status { status: 404, headers: Vec::new(), body };
+    world.sim.fault(FaultRule::standing("a", missing).on(Endpoint::CountTokens));
+    for _ in 0..3 {
+        let answer = count(&world).send().await.unwrap();
+        assert_eq!((answer.status().as_u16(), &answer.headers()["x-duduclaw-estimated"]), (200, "input_tokens"));
+        let said: Value = answer.json().await.unwrap();
+        assert!((5..60).contains(&said["input_tokens"].as_u64().unwrap()), "{said}");
+    }
+    assert_eq!(world.sim.log().len(), 2, "once it is known, nobody is asked");
+}
+
 #[tokio::test]
 async fn a_refused_credential_counts_beside_inference_too() {
     let world = World::with([AccountSpec::setup_token("a"), AccountSpec::setup_token("b")]).start().await;

@@ -63,7 +63,10 @@ fn by_the_book(stream: &[u8]) -> Vec<Told> {
         }
     }
     for (name, data) in &mut events {
-        let kind = data.strip_prefix(b"{\"type\":\"").and_then(|rest| rest.split(|byte| *byte == b'"').next());
+        let kind = data
+            .trim_ascii_start()
+            .strip_prefix(b"{\"type\":\"")
+            .and_then(|rest| rest.split(|byte| *byte == b'"').next());
         if let (true, Some(kind)) = (name.is_empty(), kind) {
             *name = String::from_utf8(kind.to_vec()).unwrap();
         }
