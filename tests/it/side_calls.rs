@@ -63,7 +63,8 @@ async fn a_provider_that_counts_no_tokens_is_remembered_and_the_count_is_estimat
     world.sim.fault(FaultRule::standing("a", missing).on(Endpoint::CountTokens));
     for _ in 0..3 {
         let answer = count(&world).send().await.unwrap();
-        assert_eq!((answer.status().as_u16(), &answer.headers()["x-duduclaw-estimated"]), (200, "input_tokens"));
+        assert_eq!(answer.status(), 200);
+        assert_eq!(answer.headers()["x-duduclaw-estimated"], "input_tokens");
         let said: Value = answer.json().await.unwrap();
         assert!((5..60).contains(&said["input_tokens"].as_u64().unwrap()), "{said}");
     }
