@@ -1,10 +1,11 @@
 //! The command line: one command a file. The only place that prints.
 
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "commands speak to a person at a terminal")]
+#![expect(clippy::print_stderr, reason = "commands speak to a person at a terminal")]
 
 pub mod sim;
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -111,6 +112,7 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse_from(guarded(std::env::args_os().collect()));
     match run(cli) {
         Ok(code) => code,
+        Err(error) if is_closed_pipe(&error) => Exit::Done.into(),
         Err(error) => {
             eprintln!("duduclaw: {error:#}");
             Exit::Failed.into()
@@ -161,6 +163,21 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Completions(args) => completions::run(&args)?,
     };
     Ok(exit.into())
+}
+
+/// Says something on standard output.
+///
+/// # Errors
+/// When it cannot be written; a reader that has gone away is one such error, which [`main`] takes for a quiet end.
+pub(crate) fn say(text: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let causes = error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>());
+    causes.into_iter().any(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 /// What every command knows.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use super::{Exit, Globals};
+use super::{Exit, Globals, say};
 use crate::app::Configuration;
 use crate::config::report::{Verdict, render};
 use crate::config::surroundings::Machine;
@@ -15,7 +15,7 @@ pub struct CheckArgs {}
 
 pub(super) fn run(_: &CheckArgs, globals: &Globals) -> anyhow::Result<Exit> {
     let loaded = Configuration::new(globals.named(), Arc::new(Machine)).load();
-    print!("{}", render(&loaded.report));
+    say(&render(&loaded.report))?;
     Ok(match loaded.report.verdict() {
         Verdict::Fine => Exit::Done,
         Verdict::Doubtful => Exit::Degraded,

@@ -3,7 +3,7 @@
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
-use super::{Cli, Exit};
+use super::{Cli, Exit, say};
 
 /// Print completions for a shell.
 #[derive(Debug, Args)]
@@ -13,6 +13,8 @@ pub struct CompletionsArgs {
 }
 
 pub(super) fn run(args: &CompletionsArgs) -> anyhow::Result<Exit> {
-    clap_complete::generate(args.shell, &mut Cli::command(), "duduclaw", &mut std::io::stdout());
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "duduclaw", &mut script);
+    say(&String::from_utf8_lossy(&script))?;
     Ok(Exit::Done)
 }

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use super::{Exit, Globals, daemon};
+use super::{Exit, Globals, daemon, say};
 
 /// Print the variables that point a client here.
 #[derive(Debug, Args)]
@@ -38,11 +38,11 @@ pub(super) fn run(args: &EnvArgs, globals: &Globals) -> anyhow::Result<Exit> {
     if args.json {
         let object: serde_json::Map<String, serde_json::Value> =
             variables.iter().map(|(name, value)| ((*name).to_owned(), value.as_str().into())).collect();
-        println!("{}", serde_json::to_string_pretty(&object)?);
+        say(&format!("{}\n", serde_json::to_string_pretty(&object)?))?;
         return Ok(Exit::Done);
     }
     for (name, value) in variables {
-        println!("{}", line(args.shell, name, &value));
+        say(&format!("{}\n", line(args.shell, name, &value)))?;
     }
     Ok(Exit::Done)
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use duduclaw_service::{Delays, File, Listen, Plan, Scope, launchd, systemd};
 
-use super::{Exit, Globals};
+use super::{Exit, Globals, say};
 use crate::app::Configuration;
 use crate::config::bind::Bind;
 use crate::config::locate::{self, Source};
@@ -72,7 +72,7 @@ fn print(args: &PrintArgs, globals: &Globals) -> Result<Exit> {
         delays: delays(),
     };
     for file in files(&plan)? {
-        print!("# ---- {}\n{}", file.path.display(), file.text);
+        say(&format!("# ---- {}\n{}", file.path.display(), file.text))?;
     }
     if args.system && !cfg!(target_os = "macos") {
         warn_of_the_sandbox(&plan.home, &ready.topology);

@@ -4,7 +4,7 @@ use clap::Args;
 use comfy_table::{ContentArrangement, Table, presets};
 
 use super::daemon::Daemon;
-use super::{Exit, Globals};
+use super::{Exit, Globals, say};
 use crate::admin::{PoolAccount, PoolView};
 
 /// Show the fleet: state, quota windows, waits.
@@ -28,9 +28,13 @@ pub(super) async fn run(args: StatusArgs, globals: &Globals) -> anyhow::Result<E
         }
     };
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&pool)?);
+        say(&format!("{}\n", serde_json::to_string_pretty(&pool)?))?;
     } else {
-        println!("{}", table(&pool));
+        say(&format!("{}\n", table(&pool)))?;
+    }
+    if pool.providers.iter().all(|provider| provider.accounts.is_empty()) {
+        eprintln!("duduclaw: no account is configured; see `duduclaw check`");
+        return Ok(Exit::Degraded);
     }
     let all_serve = pool.providers.iter().flat_map(|provider| &provider.accounts).all(is_well);
     Ok(if all_serve { Exit::Done } else { Exit::Degraded })

@@ -327,3 +327,20 @@ async fn what_is_the_homes_is_the_users_alone() {
     assert_eq!(mode(&fresh.join("daemon.lock")), 0o600);
     assert_eq!(daemon.stop().await, Some(0));
 }
+
+/// Whoever reads less than there is ends the command quietly.
+#[test]
+fn a_reader_that_goes_away_ends_a_command_quietly() {
+    for line in ["completions bash", "service print", "demo --json --fast"] {
+        let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_duduclaw"))
+            .args(line.split(' '))
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let ended = child.wait_with_output().unwrap();
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!((ended.status.code(), said.as_str()), (Some(0), ""), "{line}");
+    }
+}
