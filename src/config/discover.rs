@@ -109,11 +109,11 @@ mod tests {
     #[test]
     fn another_profile_is_looked_for_where_claude_code_looks() {
         let machine = Fake::default()
-            .with_var("CLAUDE_CONFIG_DIR", "/work/claude \"x\"")
-            .with_file("/work/claude \"x\"/.credentials.json", "{}")
+            .with_var("CLAUDE_CONFIG_DIR", "/profiles/claude \"x\"")
+            .with_file("/profiles/claude \"x\"/.credentials.json", "{}")
             .with_file("/home/me/.claude/.credentials.json", "{}");
         let text = discover(&[], &machine).text;
-        assert!(text.contains("/work/claude") && !text.contains("/home/me"), "{text}");
+        assert!(text.contains("/profiles/claude") && !text.contains("/home/me"), "{text}");
     }
 
     #[test]
