@@ -175,12 +175,12 @@ pub struct LogSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogFormat {
-    /// Pretty on a terminal, JSON otherwise, journald under systemd.
+    /// Pretty on a terminal, JSON otherwise.
     Auto,
     /// For people.
     Pretty,
     /// For machines.
     Json,
-    /// For the systemd journal.
+    /// For the systemd journal; not built yet, and said so when it is asked for: the same as `Auto`.
     Journald,
 }
