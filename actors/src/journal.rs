@@ -2,20 +2,23 @@
 //! to write, and a thread of its own for the store, which may be slow.
 //!
 //! A record is written within a second. The latest value wins; a batch that could not be written goes back into the
-//! map, under whatever is newer there.
+//! map, under whatever is newer there. Rows wait in order and are bounded: who makes them asks first whether there is
+//! room.
 
 mod actor;
+mod dirty;
 mod thread;
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 pub use actor::{Args, JournalActor, Msg};
+pub use dirty::{Dirty, Room};
 
-use crate::ports::{Record, Store, StoreError, Table, Write};
+use crate::ports::{Record, Store, StoreError, Table};
+use crate::rows::{EventQuery, EventRow, Retention, SpentRow, UsageQuery, UsageRow, UsageSum};
 use crate::slot::{Delivery, Handle, Successor};
 
 /// The longest a record stays only in memory.
@@ -26,6 +29,9 @@ const LOAD_TRIES: u32 = 4;
 /// How long a successor may take; one whose store fails does not die, and is asked again.
 const SUCCESSOR_WITHIN: Duration = Duration::from_secs(1);
 
+/// A question to the store, or why there is none to ask.
+pub type Ask = Box<dyn FnOnce(Result<&mut dyn Store, StoreError>) + Send>;
+
 /// Opens the store, also anew after the thread that held it died.
 pub type OpenStore = Arc<dyn Fn() -> Result<Box<dyn Store>, StoreError> + Send + Sync>;
 
@@ -34,49 +40,6 @@ pub type OpenStore = Arc<dyn Fn() -> Result<Box<dyn Store>, StoreError> + Send +
 pub struct Journal {
     dirty: Arc<Dirty>,
     actor: Handle<Msg>,
-}
-
-/// Records that are not yet in the store.
-#[derive(Debug, Default)]
-pub struct Dirty {
-    records: Mutex<BTreeMap<(Table, String), Option<Versioned>>>,
-}
-
-/// A record's shape and content.
-type Versioned = (u32, Vec<u8>);
-
-impl Dirty {
-    fn records(&self) -> MutexGuard<'_, BTreeMap<(Table, String), Option<Versioned>>> {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn take(&self) -> Vec<Write> {
-        let records = std::mem::take(&mut *self.records());
-        records.into_iter().map(|((table, key), value)| Write { table, key, value }).collect()
-    }
-
-    /// The stored records as they would be if everything were written.
-    fn overlay(&self, table: Table, stored: Vec<Record>) -> Vec<Record> {
-        let mut by_key: BTreeMap<String, Record> = stored.into_iter().map(|r| (r.key.clone(), r)).collect();
-        for ((_, key), value) in self.records().iter().filter(|((t, _), _)| *t == table) {
-            match value {
-                Some((version, value)) => {
-                    by_key.insert(key.clone(), Record { key: key.clone(), version: *version, value: value.clone() });
-                }
-                None => {
-                    by_key.remove(key);
-                }
-            }
-        }
-        by_key.into_values().collect()
-    }
-
-    fn put_back(&self, batch: Vec<Write>) {
-        let mut records = self.records();
-        for write in batch {
-            records.entry((write.table, write.key)).or_insert(write.value);
-        }
-    }
 }
 
 impl Journal {
@@ -94,6 +57,59 @@ impl Journal {
     /// Forgets a record.
     pub fn forget(&self, table: Table, key: String) {
         self.change(table, key, None);
+    }
+
+    /// Keeps a row of usage and forgets the reservation that it settles, in one piece.
+    pub fn settle(&self, row: UsageRow, reservation: String) {
+        self.mark(|dirty| dirty.settle(row, (Table::Reservations, reservation)));
+    }
+
+    /// Keeps a row of usage.
+    pub fn note_usage(&self, row: UsageRow) {
+        self.mark(|dirty| dirty.note_usage(row));
+    }
+
+    /// Keeps an event.
+    pub fn note_event(&self, row: EventRow) {
+        self.mark(|dirty| dirty.note_event(row));
+    }
+
+    /// Whether there is room for more rows: none is left only while the store cannot be written for long.
+    #[must_use]
+    pub fn room(&self) -> Room {
+        self.dirty.room()
+    }
+
+    /// What was spent of every budget.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn spent(&self) -> Result<Vec<SpentRow>, StoreError> {
+        self.query(|store| store.spent()).await
+    }
+
+    /// Sums of the usage rows, those included that were not written before.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn usage(&self, ask: UsageQuery) -> Result<Vec<UsageSum>, StoreError> {
+        self.query(move |store| store.usage(&ask)).await
+    }
+
+    /// Events that were kept, those included that were not written before.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn events(&self, ask: EventQuery) -> Result<Vec<EventRow>, StoreError> {
+        self.query(move |store| store.events(&ask)).await
+    }
+
+    /// Drops rows that are too old.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    pub async fn prune(&self, keep: Retention) -> Result<(), StoreError> {
+        self.query(move |store| store.prune(keep)).await
     }
 
     /// All records of a table, those included that are not yet written.
@@ -134,16 +150,26 @@ impl Journal {
         answer.await.map_err(|_| gone())?
     }
 
-    fn change(&self, table: Table, key: String, value: Option<Versioned>) {
-        let was_clean = {
-            let mut records = self.dirty.records();
-            let was_clean = records.is_empty();
-            records.insert((table, key), value);
-            was_clean
-        };
-        if was_clean {
+    fn change(&self, table: Table, key: String, value: Option<(u32, Vec<u8>)>) {
+        self.mark(|dirty| dirty.change(table, key, value));
+    }
+
+    fn mark(&self, change: impl FnOnce(&Dirty) -> dirty::Was) {
+        if change(&self.dirty) == dirty::Was::Clean {
             self.actor.cast(Msg::Dirty);
         }
+    }
+
+    /// Asks the store after what is dirty was written, so that the answer knows of it.
+    async fn query<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&mut dyn Store) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(Msg::Ask(Box::new(move |store| {
+            let _ = reply.send(store.and_then(ask));
+        })))?;
+        answer.await.map_err(|_| gone())?
     }
 
     fn ask(&self, message: Msg) -> Result<(), StoreError> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::event::Event;
 use crate::id::{AccountId, EvidenceSeq};
 use crate::outcome::{Answered, Ended};
+use crate::rows::{EventQuery, EventRow, Retention, SpentRow, UsageQuery, UsageRow, UsageSum};
 
 /// Where events go. Never blocks, never fails: an event that cannot be kept is still counted.
 pub trait EventSink: Send + Sync {
@@ -24,9 +25,9 @@ pub trait Reports: Send + Sync {
     fn ended(&self, account: AccountId, ended: Ended) -> EvidenceSeq;
 }
 
-/// What the fleet remembers: versioned records by key, synchronous, called on the journal's own thread only.
+/// What the fleet remembers: versioned records by key, of which the latest counts, and rows that never change.
 ///
-/// A record is opaque bytes with the version of its shape. Writes of one batch are kept together or not at all.
+/// Synchronous, called on the journal's own thread only. A record is opaque bytes with the version of its shape.
 pub trait Store: Send {
     /// All records of a table.
     ///
@@ -34,11 +35,54 @@ pub trait Store: Send {
     /// When the store cannot be read.
     fn load(&mut self, table: Table) -> Result<Vec<Record>, StoreError>;
 
-    /// Writes a batch, latest value wins; `None` removes a key.
+    /// Keeps a batch as a whole or not at all. A row that is kept already is kept once, with its charges.
     ///
     /// # Errors
     /// When the batch could not be kept; then none of it is.
-    fn write(&mut self, batch: &[Write]) -> Result<(), StoreError>;
+    fn write(&mut self, batch: &Batch) -> Result<(), StoreError>;
+
+    /// What was spent of every budget, in all months that are kept.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    fn spent(&mut self) -> Result<Vec<SpentRow>, StoreError>;
+
+    /// Sums of the usage rows.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    fn usage(&mut self, ask: &UsageQuery) -> Result<Vec<UsageSum>, StoreError>;
+
+    /// Events that were kept.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    fn events(&mut self, ask: &EventQuery) -> Result<Vec<EventRow>, StoreError>;
+
+    /// Drops rows that are too old. What they added to spent budgets stays, for as long as a month may be asked for.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    fn prune(&mut self, keep: Retention) -> Result<(), StoreError>;
+}
+
+/// What is kept together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Batch {
+    /// Records, the latest value wins; `None` removes a key.
+    pub records: Vec<Write>,
+    /// Usage rows.
+    pub usage: Vec<UsageRow>,
+    /// Events.
+    pub events: Vec<EventRow>,
+}
+
+impl Batch {
+    /// Whether there is nothing in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty() && self.usage.is_empty() && self.events.is_empty()
+    }
 }
 
 /// What kind of record.
@@ -48,6 +92,33 @@ pub enum Table {
     Health,
     /// Conversations, by key.
     Conversations,
+    /// Money set aside for attempts in flight, by request and attempt.
+    Reservations,
+    /// Outages that were told and are not over, by scope.
+    Outages,
+    /// Messages that are still to be delivered, by id.
+    Outbox,
+    /// Single values by name.
+    Facts,
+}
+
+impl Table {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Health, Self::Conversations, Self::Reservations, Self::Outages, Self::Outbox, Self::Facts];
+
+    /// The name in the store.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Health => "health",
+            Self::Conversations => "conversations",
+            Self::Reservations => "reservations",
+            Self::Outages => "outages",
+            Self::Outbox => "outbox",
+            Self::Facts => "facts",
+        }
+    }
 }
 
 /// One record as stored.

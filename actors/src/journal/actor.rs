@@ -7,13 +7,12 @@ use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
 use super::thread::{self, Job};
-use super::{Dirty, OpenStore, WRITE_WITHIN};
+use super::{Ask, Dirty, OpenStore, WRITE_WITHIN};
 use crate::clock::{Deadline, SharedClock};
 use crate::ports::{ActorKind, Heartbeat, Record, StoreError, Table};
 use crate::timer::Alarm;
 
 /// What it is told.
-#[derive(Debug)]
 pub enum Msg {
     /// There is something to write.
     Dirty,
@@ -23,8 +22,23 @@ pub enum Msg {
     Flush(Option<oneshot::Sender<Result<(), StoreError>>>),
     /// Read a table.
     Load(Table, oneshot::Sender<Result<Vec<Record>, StoreError>>),
+    /// Ask the store something.
+    Ask(Ask),
     /// A write of the thread is over.
     Wrote(Result<(), String>),
+}
+
+impl std::fmt::Debug for Msg {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Dirty => "Dirty",
+            Self::Tick => "Tick",
+            Self::Flush(_) => "Flush",
+            Self::Load(..) => "Load",
+            Self::Ask(_) => "Ask",
+            Self::Wrote(_) => "Wrote",
+        })
+    }
 }
 
 /// What it is made of.
@@ -71,7 +85,8 @@ impl Actor for JournalActor {
                 state.write(&me, None)?;
             }
             Msg::Flush(reply) => state.write(&me, reply)?,
-            Msg::Load(table, reply) => state.jobs.send(Job::Load(table, reply))?,
+            Msg::Load(table, reply) => state.order(Job::Load(table, reply))?,
+            Msg::Ask(ask) => state.order(Job::Ask(ask))?,
             Msg::Wrote(Ok(())) => {}
             Msg::Wrote(Err(why)) => {
                 tracing::error!(%why, "the store could not be written; what was to be kept stays in memory");
@@ -89,13 +104,17 @@ impl State {
         self.alarm.set(Some(at), me, || Msg::Tick);
     }
 
+    fn order(&self, job: Job) -> Result<(), StoreError> {
+        self.jobs.send(job).map_err(|_| StoreError::Unavailable("its thread died".to_owned()))
+    }
+
     fn write(
         &mut self,
         me: &ActorRef<Msg>,
         asked: Option<oneshot::Sender<Result<(), StoreError>>>,
     ) -> Result<(), ActorProcessingErr> {
         let (reply, answer) = oneshot::channel();
-        self.jobs.send(Job::Write(reply))?;
+        self.order(Job::Write(reply))?;
         let me = me.clone();
         self.args.tasks.spawn(async move {
             let result = answer.await.unwrap_or_else(|_| Err(StoreError::Unavailable("its thread died".to_owned())));

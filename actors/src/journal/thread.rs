@@ -4,8 +4,8 @@ use std::sync::{Arc, mpsc};
 
 use tokio::sync::oneshot;
 
-use super::{Dirty, OpenStore};
-use crate::ports::{Record, Store, StoreError, Table};
+use super::{Ask, Dirty, OpenStore};
+use crate::ports::{Batch, Record, Store, StoreError, Table};
 
 /// What the thread is told to do.
 pub(super) enum Job {
@@ -13,6 +13,8 @@ pub(super) enum Job {
     Write(oneshot::Sender<Result<(), StoreError>>),
     /// Read a table.
     Load(Table, oneshot::Sender<Result<Vec<Record>, StoreError>>),
+    /// Write what is dirty, then answer.
+    Ask(Ask),
 }
 
 /// Starts the thread; it ends when the sender is dropped.
@@ -28,6 +30,10 @@ fn run(open: &OpenStore, dirty: &Dirty, inbox: &mpsc::Receiver<Job>) {
         match job {
             Job::Write(reply) => {
                 let _ = reply.send(opened(&mut store, open).and_then(|store| write(store, dirty)));
+            }
+            Job::Ask(ask) => {
+                let store = opened(&mut store, open).and_then(|store| write(store, dirty).map(|()| store));
+                ask(store);
             }
             Job::Load(table, reply) => {
                 let _ = reply.send(opened(&mut store, open).and_then(|store| load(store, dirty, table)));
@@ -51,22 +57,25 @@ fn load(store: &mut dyn Store, dirty: &Dirty, table: Table) -> Result<Vec<Record
 
 /// Puts the batch back unless it was written, also when the store panics.
 fn write(store: &mut dyn Store, dirty: &Dirty) -> Result<(), StoreError> {
-    let mut batch = PutBack { batch: dirty.take(), dirty };
-    if batch.batch.is_empty() {
+    let mut taken = PutBack { batch: dirty.take(), dirty };
+    if taken.batch.is_empty() {
         return Ok(());
     }
-    store.write(&batch.batch)?;
-    batch.batch.clear();
+    store.write(&taken.batch)?;
+    taken.batch = Batch::default();
     Ok(())
 }
 
 struct PutBack<'a> {
-    batch: Vec<crate::ports::Write>,
+    batch: Batch,
     dirty: &'a Dirty,
 }
 
 impl Drop for PutBack<'_> {
     fn drop(&mut self) {
-        self.dirty.put_back(std::mem::take(&mut self.batch));
+        let batch = std::mem::take(&mut self.batch);
+        if !batch.is_empty() {
+            self.dirty.put_back(batch);
+        }
     }
 }

@@ -17,8 +17,9 @@ use crate::id::{
     UpstreamId,
 };
 use crate::outcome::{CallKind, Evidence, HoldScope, Outcome, QuotaReading, QuotaRefusal};
-use crate::ports::{ActorKind, Record, Store, StoreError, Write};
+use crate::ports::{ActorKind, Batch, Record, Store, StoreError};
 use crate::roster::{PoolSettings, RotationSettings, Strategy, Switch, UpstreamSpec, WindowCaps, WindowLimits};
+use crate::rows::{EventQuery, EventRow, Retention, SpentRow, UsageQuery, UsageSum};
 
 const A: AccountId = AccountId(0);
 const B: AccountId = AccountId(1);
@@ -68,14 +69,30 @@ impl Store for Shelf {
             .collect())
     }
 
-    fn write(&mut self, batch: &[Write]) -> Result<(), StoreError> {
+    fn write(&mut self, batch: &Batch) -> Result<(), StoreError> {
         let mut all = self.0.lock().unwrap();
-        for write in batch {
+        for write in &batch.records {
             match &write.value {
                 Some(value) => all.insert((write.table, write.key.clone()), value.clone()),
                 None => all.remove(&(write.table, write.key.clone())),
             };
         }
+        Ok(())
+    }
+
+    fn spent(&mut self) -> Result<Vec<SpentRow>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    fn usage(&mut self, _: &UsageQuery) -> Result<Vec<UsageSum>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    fn events(&mut self, _: &EventQuery) -> Result<Vec<EventRow>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    fn prune(&mut self, _: Retention) -> Result<(), StoreError> {
         Ok(())
     }
 }

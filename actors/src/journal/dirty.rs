@@ -1,0 +1,182 @@
+//! What is not yet in the store. It outlives the journal's actor and its thread.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::ports::{Batch, Record, Table, Write};
+use crate::rows::{EventRow, UsageRow};
+
+/// The most that rows may take in memory.
+const ROWS_MAX: usize = 64 * 1024 * 1024;
+
+/// A record's shape and content.
+type Versioned = (u32, Vec<u8>);
+
+/// What is not yet in the store.
+#[derive(Debug, Default)]
+pub struct Dirty {
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    records: BTreeMap<(Table, String), Option<Versioned>>,
+    usage: Vec<UsageRow>,
+    events: Vec<EventRow>,
+    bytes: usize,
+}
+
+/// Whether more rows may be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// They may.
+    Some,
+    /// Too many wait for a store that cannot be written.
+    None,
+}
+
+/// How it was before a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Was {
+    /// Nothing waited.
+    Clean,
+    /// Something did.
+    Dirty,
+}
+
+impl Dirty {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn changed(&self, change: impl FnOnce(&mut Waiting)) -> Was {
+        let mut waiting = self.waiting();
+        let was = if waiting.is_empty() { Was::Clean } else { Was::Dirty };
+        change(&mut waiting);
+        was
+    }
+
+    pub(super) fn change(&self, table: Table, key: String, value: Option<Versioned>) -> Was {
+        self.changed(|waiting| {
+            waiting.records.insert((table, key), value);
+        })
+    }
+
+    pub(super) fn settle(&self, row: UsageRow, settled: (Table, String)) -> Was {
+        self.changed(|waiting| {
+            waiting.records.insert(settled, None);
+            waiting.push_usage(row);
+        })
+    }
+
+    pub(super) fn note_usage(&self, row: UsageRow) -> Was {
+        self.changed(|waiting| waiting.push_usage(row))
+    }
+
+    pub(super) fn note_event(&self, row: EventRow) -> Was {
+        self.changed(|waiting| waiting.push_event(row))
+    }
+
+    pub(super) fn room(&self) -> Room {
+        if self.waiting().bytes < ROWS_MAX { Room::Some } else { Room::None }
+    }
+
+    pub(super) fn take(&self) -> Batch {
+        let waiting = std::mem::take(&mut *self.waiting());
+        let write = |((table, key), value)| Write { table, key, value };
+        let records = waiting.records.into_iter().map(write).collect();
+        Batch { records, usage: waiting.usage, events: waiting.events }
+    }
+
+    /// The stored records as they would be if everything were written.
+    pub(super) fn overlay(&self, table: Table, stored: Vec<Record>) -> Vec<Record> {
+        let mut by_key: BTreeMap<String, Record> = stored.into_iter().map(|r| (r.key.clone(), r)).collect();
+        for ((_, key), value) in self.waiting().records.iter().filter(|((t, _), _)| *t == table) {
+            match value {
+                Some((version, value)) => {
+                    by_key.insert(key.clone(), Record { key: key.clone(), version: *version, value: value.clone() });
+                }
+                None => {
+                    by_key.remove(key);
+                }
+            }
+        }
+        by_key.into_values().collect()
+    }
+
+    /// Takes back a batch that was not kept: records under whatever is newer, rows before whatever came since.
+    pub(super) fn put_back(&self, batch: Batch) {
+        let mut waiting = self.waiting();
+        for write in batch.records {
+            waiting.records.entry((write.table, write.key)).or_insert(write.value);
+        }
+        let (later_usage, later_events) = (std::mem::take(&mut waiting.usage), std::mem::take(&mut waiting.events));
+        waiting.bytes = 0;
+        batch.usage.into_iter().chain(later_usage).for_each(|row| waiting.push_usage(row));
+        batch.events.into_iter().chain(later_events).for_each(|row| waiting.push_event(row));
+    }
+}
+
+impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.records.is_empty() && self.usage.is_empty() && self.events.is_empty()
+    }
+
+    fn push_usage(&mut self, row: UsageRow) {
+        self.bytes += usage_bytes(&row);
+        self.usage.push(row);
+    }
+
+    fn push_event(&mut self, row: EventRow) {
+        self.bytes += size_of::<EventRow>() + row.json.len();
+        self.events.push(row);
+    }
+}
+
+fn usage_bytes(row: &UsageRow) -> usize {
+    size_of::<UsageRow>() + row.request_id.len() + row.model.len() + row.charges.len() * 128
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Wall;
+    use crate::event::Severity;
+
+    fn event(seq: u64, bytes: usize) -> EventRow {
+        EventRow {
+            seq,
+            at: Wall(0),
+            severity: Severity::Info,
+            kind: "started".to_owned(),
+            account: None,
+            agent: None,
+            request_id: None,
+            json: "x".repeat(bytes),
+        }
+    }
+
+    #[test]
+    fn rows_that_could_not_be_written_come_back_before_those_that_came_since() {
+        let dirty = Dirty::default();
+        assert_eq!(dirty.note_event(event(1, 1)), Was::Clean);
+        assert_eq!(dirty.note_event(event(2, 1)), Was::Dirty);
+        let batch = dirty.take();
+        assert_eq!(dirty.note_event(event(3, 1)), Was::Clean);
+        dirty.put_back(batch);
+        let order: Vec<u64> = dirty.take().events.iter().map(|row| row.seq).collect();
+        assert_eq!(order, [1, 2, 3]);
+    }
+
+    #[test]
+    fn rows_that_cannot_be_written_fill_the_room_and_leave_it_when_they_are() {
+        let dirty = Dirty::default();
+        assert_eq!(dirty.room(), Room::Some);
+        dirty.note_event(event(1, ROWS_MAX));
+        assert_eq!(dirty.room(), Room::None);
+        let batch = dirty.take();
+        assert_eq!(dirty.room(), Room::Some);
+        dirty.put_back(batch);
+        assert_eq!(dirty.room(), Room::None);
+    }
+}

@@ -1,0 +1,78 @@
+//! Money as the program counts it: whole micro-dollars, so that sums are exact.
+//!
+//! Never here: prices, budgets, how an amount is shown.
+
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Neg, Sub, SubAssign};
+
+use serde::{Deserialize, Serialize};
+
+/// An amount in micro-dollars.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Micros(pub i64);
+
+impl Micros {
+    /// Nothing.
+    pub const ZERO: Self = Self(0);
+
+    /// The same in US dollars, for JSON and people.
+    #[must_use]
+    pub fn dollars(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+}
+
+impl Add for Micros {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl Sub for Micros {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Neg for Micros {
+    type Output = Self;
+
+    fn neg(self) -> Self {
+        Self(self.0.saturating_neg())
+    }
+}
+
+impl AddAssign for Micros {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl SubAssign for Micros {
+    fn sub_assign(&mut self, other: Self) {
+        *self = *self - other;
+    }
+}
+
+impl Sum for Micros {
+    fn sum<I: Iterator<Item = Self>>(amounts: I) -> Self {
+        amounts.fold(Self::ZERO, Add::add)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_amount_is_shown_to_the_micro_dollar() {
+        assert_eq!(serde_json::to_string(&Micros(7_750_000).dollars()).unwrap(), "7.75");
+        assert_eq!(serde_json::to_string(&Micros(1).dollars()).unwrap(), "1e-6");
+        assert_eq!([Micros(3), Micros(-1)].into_iter().sum::<Micros>(), Micros(2));
+    }
+}
