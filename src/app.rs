@@ -9,6 +9,7 @@
 mod home;
 mod log;
 mod news;
+mod polling;
 mod reload;
 mod watch;
 
@@ -199,6 +200,7 @@ pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) ->
     let reloader =
         Arc::new(reload::Reloader::new(configuration, loaded.report.source.clone(), Arc::clone(&gateway), environment));
     watch::watch(Arc::clone(&reloader), background.clone());
+    polling::poll(Arc::clone(&gateway), background.clone());
     let shown = addresses.iter().map(ToString::to_string).collect();
     gateway.tell(EventKind::Started { addresses: shown }, Severity::Info, None, Evidence::default());
     Ok(Running {

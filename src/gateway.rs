@@ -28,6 +28,7 @@ pub mod meter;
 mod outgoing;
 pub mod path;
 mod pool_quota;
+mod pool_usage;
 pub mod reading;
 pub mod relay;
 pub mod rename;

@@ -3,5 +3,6 @@
 pub mod client;
 pub mod coding;
 pub mod first_event;
+pub mod question;
 pub mod sse;
 pub mod tee;

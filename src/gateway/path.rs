@@ -46,6 +46,10 @@ pub enum Route<'a> {
     Readyz,
     /// `/metrics`.
     Metrics,
+    /// `/usage`.
+    Usage,
+    /// `/api/oauth/usage`.
+    OwnUsage,
     /// `/admin` and what is below it.
     Admin,
     /// `/rpc` and what is below it.
@@ -165,6 +169,8 @@ fn route<'a>(path: &'a str, decoded: &[u8]) -> Route<'a> {
         b"/healthz" => Route::Healthz,
         b"/readyz" => Route::Readyz,
         b"/metrics" => Route::Metrics,
+        b"/usage" => Route::Usage,
+        b"/api/oauth/usage" => Route::OwnUsage,
         other => folder(path, other),
     }
 }

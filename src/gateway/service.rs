@@ -33,6 +33,7 @@ use crate::gateway::kind::Kind;
 use crate::gateway::live::Live;
 use crate::gateway::path::{self, Route};
 use crate::gateway::pool_quota;
+use crate::gateway::pool_usage;
 use crate::gateway::ticket::Ticket;
 use crate::metrics::Metrics;
 use crate::upstream::client::Client;
@@ -134,6 +135,8 @@ impl Gateway {
             Route::Healthz => Ok(text("ok\n")),
             Route::Readyz => Ok(self.readiness().await),
             Route::Metrics => Ok(figures(&self.metrics)),
+            Route::Usage => self.usage(&request, &live).await,
+            Route::OwnUsage => self.own_usage(request, live, id).await,
             Route::Admin | Route::Rpc => self.control.answer(live, request, local).await,
             Route::Messages => self.serve(request, live, id, Kind::Messages).await,
             Route::CountTokens => self.serve(request, live, id, Kind::CountTokens).await,
@@ -174,6 +177,29 @@ impl Gateway {
             chain.iter_mut().for_each(|leg| leg.is_last = true);
         }
         Ok(Box::pin(Exchange::new(self, live, caller, inbound, body, ticket).run(chain)).await)
+    }
+
+    async fn usage(&self, request: &Request<Incoming>, live: &Live) -> Result<Answer, ApiError> {
+        access::authenticate(request.headers(), live, &*self.control)?;
+        match *request.method() {
+            Method::GET => Ok(answer::json(&pool_usage::usage(self, live).await)),
+            _ => Err(ApiError::Method("GET")),
+        }
+    }
+
+    /// The pool's figures; where clients bring accounts of their own, their own page.
+    async fn own_usage(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        live: Arc<Live>,
+        id: &str,
+    ) -> Result<Answer, ApiError> {
+        access::authenticate(request.headers(), &live, &*self.control)?;
+        match (request.method(), pool_usage::own_page(&self, &live).await) {
+            (_, None) => self.serve(request, live, id, Kind::Passthrough).await,
+            (&Method::GET, Some(page)) => Ok(answer::json(&page)),
+            (_, Some(_)) => Err(ApiError::Method("GET")),
+        }
     }
 
     async fn readiness(&self) -> Answer {

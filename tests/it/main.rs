@@ -40,3 +40,4 @@ mod smoke;
 mod storm;
 mod support;
 mod table;
+mod usage_views;

@@ -6,6 +6,7 @@
 //! - [`body`]: error bodies and stream frames of our own.
 //! - [`event`]: which event of a stream is which.
 //! - [`usage`]: the tokens that pass by.
+//! - [`usage_page`]: how full a login's windows are, by its own page.
 
 pub mod body;
 pub mod classify;
@@ -13,3 +14,4 @@ pub mod error;
 pub mod event;
 pub mod quota;
 pub mod usage;
+pub mod usage_page;

@@ -101,10 +101,6 @@ impl Checker<'_> {
             self.not_built(interval.mark, "checks of credentials (rotation.health_interval_seconds)");
         }
         let Some(server) = raw.server.as_deref() else { return };
-        let polling = server.pool.as_deref().and_then(|pool| pool.usage_refresh_seconds.as_ref());
-        if let Some(polling) = polling.filter(|every| !every.0.is_zero()) {
-            self.not_built(polling.mark, "server.pool.usage_refresh_seconds");
-        }
         if let Some(admin) = &server.admin {
             self.not_built(admin.mark, "[server.admin], beyond reading the pool with the home directory's token");
         }
