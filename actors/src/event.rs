@@ -1,6 +1,8 @@
 //! Everything that happens is one kind of event. The activity feed, metrics, the terminal's story and every page are
 //! made of these and of nothing else.
 
+mod summary;
+
 use chrono::{DateTime, SecondsFormat};
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -8,6 +10,8 @@ use crate::clock::{Deadline, Timestamp};
 use crate::id::EntryId;
 use crate::outcome::{Cause, Evidence, HoldScope, Usage};
 use crate::standing::{HoldKind, State, Stated};
+
+pub use summary::span;
 
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use duduclaw_actors::event::span;
 use duduclaw_actors::event::{EndedBy, Event, EventKind, RequestClose};
 use duduclaw_actors::outcome::Cause;
 use duduclaw_actors::standing::HoldKind;
 
 use super::client::{Client, Form, Question, Verdict};
-use super::line::span;
 use super::stage::WINDOW_TOKENS;
 use super::story::{Asked, Story, Trouble};
 use crate::sim::{Fault, FaultRule};

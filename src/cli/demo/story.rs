@@ -139,7 +139,8 @@ impl Story {
             }
         }
         let wait = self.held_for();
-        self.step(&format!("{} later: the clock is moved to the end of the wait", super::line::span(wait))).await?;
+        self.step(&format!("{} later: the clock is moved to the end of the wait", duduclaw_actors::event::span(wait)))
+            .await?;
         self.stage.advance(wait + Duration::from_secs(1));
         let reply = tokio::time::timeout(PATIENCE, asking).await;
         let Ok(reply) = reply else {

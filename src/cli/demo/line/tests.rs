@@ -1,9 +1,9 @@
 //! Each kind of event as its line.
 
-use duduclaw_actors::clock::{Boot, Wall};
-use duduclaw_actors::event::{Severity, ThinkingLoss};
-use duduclaw_actors::outcome::{Evidence, Usage};
-use duduclaw_actors::standing::{State, Stated};
+use duduclaw_actors::clock::{Boot, Deadline, Wall};
+use duduclaw_actors::event::{EndedBy, FailoverReason, MoveReason, Severity, ThinkingLoss, span};
+use duduclaw_actors::outcome::{Cause, Evidence, HoldScope, Usage};
+use duduclaw_actors::standing::{HoldKind, State, Stated};
 
 use super::*;
 

@@ -1,0 +1,159 @@
+//! One event in one sentence, for people: in the feed, in the log, in messages.
+//!
+//! Never here: anything that is not in the event.
+
+use std::time::Duration;
+
+use super::{AttemptResult, EndedBy, Event, EventKind, FailoverReason, MoveReason, RequestClose};
+use crate::clock::{Deadline, Timestamp};
+use crate::id::EntryId;
+use crate::outcome::{Cause, HoldScope};
+use crate::standing::HoldKind;
+
+impl Event {
+    /// What happened, in one sentence. Names stand in it as they are.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let account = self.account.as_ref().map_or("an account", |entry| &*entry.name);
+        let of = |entry: &EntryId| entry.name.to_string();
+        match &self.kind {
+            EventKind::StateChanged { from, to } => format!("{account}: {} → {}.", from.as_str(), to.as_str()),
+            EventKind::AttemptAnswered { outcome, head_ms } => attempt(account, *outcome, *head_ms),
+            EventKind::HoldBegan { hold, scope, cause, until, .. } => {
+                format!("{account} is out: {}.", began(*hold, *scope, *cause, *until, self.ts))
+            }
+            EventKind::HoldEnded { hold, by, .. } => format!("{account}: {}.", ended(*hold, *by)),
+            EventKind::BreatherTaken { until } => format!("{account} asked for a moment: {}.", left(*until, self.ts)),
+            EventKind::TrialBegan => format!("{account} is on trial: one request at a time."),
+            EventKind::CredentialBroke { cause } => {
+                format!("The credential of {account} cannot be had: {}.", cause.as_str())
+            }
+            EventKind::CredentialRenewed => format!("{account} has a new credential."),
+            EventKind::LoginNeeded => format!("{account} needs a new login."),
+            EventKind::TokenRefreshed => format!("The access token of {account} was renewed."),
+            EventKind::TokenAdopted => format!("{account}: another program had renewed its token."),
+            EventKind::RefreshFailed { detail } => format!("{account} was not renewed: {detail}"),
+            EventKind::Paused => format!("{account} was paused."),
+            EventKind::Resumed => format!("{account} was resumed."),
+            EventKind::Cleared => format!("{account} was cleared."),
+            EventKind::ConversationMoved { from, why, .. } => {
+                format!("A conversation moves from {} to {account}: {}.", of(from), moved(*why))
+            }
+            EventKind::Detoured { from, .. } => {
+                format!("This request goes to {account}; its conversation stays with {}.", of(from))
+            }
+            EventKind::Returned { from, .. } => format!("The conversation is back with {account}, after {}.", of(from)),
+            EventKind::FailedOver { from, why } => format!("{} did not serve a request: {}.", of(from), failed(*why)),
+            EventKind::RequestEnded { status, attempts, close, .. } => over(*status, *attempts, *close),
+            EventKind::RequestHeld { until } => {
+                let wait = until.map_or_else(|| "nobody knows how long".to_owned(), |until| left(until, self.ts));
+                format!("No account can serve. The client is kept waiting: {wait}.")
+            }
+            EventKind::RequestReleased => "The waiting client has its answer.".to_owned(),
+            EventKind::PoolExhausted { .. } => "A client was told that no account can serve.".to_owned(),
+            EventKind::ClockStepped { by_ms } => format!("The clock was stepped by {by_ms} ms."),
+            EventKind::ConfigReloaded => "A new configuration is in force.".to_owned(),
+            EventKind::ConfigRefused { .. } => "A new configuration was refused.".to_owned(),
+            EventKind::ActorRestarted { actor } => format!("{actor} died and was started again."),
+            EventKind::Started { addresses } => format!("The gateway serves at {}.", addresses.join(", ")),
+            EventKind::Draining => "The gateway is stopping; answers in flight are finished first.".to_owned(),
+        }
+    }
+}
+
+fn attempt(account: &str, outcome: AttemptResult, head_ms: u64) -> String {
+    match outcome {
+        AttemptResult::Served => format!("{account} answered after {head_ms} ms."),
+        AttemptResult::Failed(why) => format!("{account} did not serve: {}.", failed(why)),
+        AttemptResult::Relayed => format!("{account} refused the request itself."),
+        AttemptResult::Abandoned => format!("An attempt on {account} was given up: its client went away."),
+    }
+}
+
+fn over(status: u16, attempts: u32, close: RequestClose) -> String {
+    match (close, status) {
+        (RequestClose::Complete, 200..=299) => {
+            format!("The client got its answer ({status}), at attempt {attempts}.")
+        }
+        (RequestClose::Complete, _) => format!("The client got an error: {status}."),
+        (RequestClose::Cut, _) => "An answer broke off after it had begun.".to_owned(),
+        (RequestClose::ClientGone, _) => "A client hung up.".to_owned(),
+    }
+}
+
+fn began(hold: HoldKind, scope: HoldScope, cause: Cause, until: Deadline, now: Timestamp) -> String {
+    let models = match scope {
+        HoldScope::Account => "",
+        HoldScope::Model(_) => " for some models",
+    };
+    let why = match (hold, cause) {
+        (HoldKind::RateLimited, Cause::Quota) => "its quota window is used up",
+        (HoldKind::AuthDead, Cause::OrgDisabled) => "its organisation refuses access",
+        (HoldKind::AuthDead, _) => "its credential is refused",
+        (HoldKind::BudgetExhausted, _) => "its budget is spent",
+        (HoldKind::Erroring, Cause::Overloaded) => "overloaded again and again",
+        (HoldKind::Erroring, _) => "it keeps failing",
+        (HoldKind::RateLimited, _) => "too many requests at once",
+    };
+    format!("{why}{models}, {}", left(until, now))
+}
+
+fn ended(hold: HoldKind, by: EndedBy) -> String {
+    let what = match hold {
+        HoldKind::Erroring => "its wait after errors",
+        HoldKind::RateLimited => "its wait for quota",
+        HoldKind::BudgetExhausted => "its wait for a budget",
+        HoldKind::AuthDead => "its exclusion",
+    };
+    let why = match by {
+        EndedBy::Time => "the time has come",
+        EndedBy::Served => "it served again",
+        EndedBy::Observation => "its windows have room again",
+        EndedBy::Clear => "it was cleared",
+        EndedBy::Credential => "it has a new credential",
+        EndedBy::Probe => "a check says it is well",
+        EndedBy::Budget => "there is budget again",
+    };
+    format!("{what} is over, {why}")
+}
+
+fn moved(why: MoveReason) -> &'static str {
+    match why {
+        MoveReason::Quota => "quota",
+        MoveReason::Limit => "its limit",
+        MoveReason::Auth => "access refused",
+        MoveReason::Removed => "the account is not in use",
+        MoveReason::LongHold => "out for long",
+        MoveReason::Detours => "too many detours",
+        MoveReason::BetterGroup => "a better account is back",
+    }
+}
+
+fn failed(why: FailoverReason) -> &'static str {
+    match why {
+        FailoverReason::Quota => "its quota is used up",
+        FailoverReason::RateLimit => "too many requests at once",
+        FailoverReason::Auth => "access refused",
+        FailoverReason::Balance => "its balance is empty",
+        FailoverReason::ServerError => "overloaded or failing",
+        FailoverReason::Transport => "no connection",
+        FailoverReason::Timeout => "no answer in time",
+        FailoverReason::Blank => "an empty answer",
+        FailoverReason::Renewing => "its token is being renewed",
+    }
+}
+
+fn left(until: Deadline, now: Timestamp) -> String {
+    format!("{} to go", span(until.remaining(now)))
+}
+
+/// A span of time as people read it, in the two units that matter, rounded to the nearest of the smaller.
+pub fn span(time: Duration) -> String {
+    let seconds = (time.as_millis() + 500) / 1000;
+    let minutes = (seconds + 30) / 60;
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=3569 => format!("{minutes} min"),
+        _ => format!("{} h {} min", minutes / 60, minutes % 60),
+    }
+}
