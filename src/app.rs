@@ -27,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admin::{Admin, Counts, Sources};
+use crate::channels::Channels;
 use crate::config::Ready;
 use crate::config::bind::Bind;
 use crate::config::report::{self, Report};
@@ -149,11 +150,14 @@ pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) ->
     let mut all_observers: Vec<Box<dyn Observer>> =
         vec![Box::new(MetricsObserver(Arc::clone(&metrics))), Box::new(counts.observer()), Box::new(log::EventLog)];
     all_observers.extend(observers);
+    let client = Client::new(settings.server.timeouts.connect)?;
+    let channels = Channels::new(settings.webhooks.clone(), client.clone(), Arc::clone(&environment));
     let ports = Ports {
         clock: Arc::clone(&clock),
         store: MemoryStore::default().opener(),
         observers: all_observers,
         heartbeat: Arc::new(Hearts { metrics: Arc::clone(&metrics), others: hearts }),
+        courier: Arc::clone(&channels) as _,
         tasks: tasks.clone(),
     };
     let (fleet, fleet_ended) = Fleet::start(ports, topology.roster().as_ref().clone()).await?;
@@ -169,7 +173,7 @@ pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) ->
     vault.assign(reload::assignments(&topology, &fleet, &environment)).await;
     let sources = Sources { fleet: fleet.clone(), vault: vault.clone(), counts, clock: Arc::clone(&clock) };
     let gateway = Arc::new(Gateway {
-        client: Client::new(settings.server.timeouts.connect)?,
+        client,
         holds: Holds::new(settings.server.max_concurrent.map_or(HELD_UNBOUNDED, |most| (most as usize / 2).max(1))),
         room: Room::new(saturated(settings.server.limits.buffered)),
         bounds: Bounds::new(settings.server.max_concurrent),
@@ -197,8 +201,13 @@ pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) ->
         lock.announce(&addresses);
     }
     gateway.vault.watch();
-    let reloader =
-        Arc::new(reload::Reloader::new(configuration, loaded.report.source.clone(), Arc::clone(&gateway), environment));
+    let reloader = Arc::new(reload::Reloader::new(
+        configuration,
+        loaded.report.source.clone(),
+        Arc::clone(&gateway),
+        channels,
+        environment,
+    ));
     watch::watch(Arc::clone(&reloader), background.clone());
     polling::poll(Arc::clone(&gateway), background.clone());
     let shown = addresses.iter().map(ToString::to_string).collect();

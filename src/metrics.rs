@@ -24,8 +24,10 @@ pub struct Metrics {
     holds: Family<HoldLabels, Counter>,
     refreshes: Counter,
     restarts: Family<ActorLabels, Counter>,
+    outages: Counter,
+    messages_lost: Counter,
     head_seconds: Histogram,
-    beats: [AtomicU64; 5],
+    beats: [AtomicU64; 6],
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -73,6 +75,8 @@ impl Default for Metrics {
             holds: Family::default(),
             refreshes: Counter::default(),
             restarts: Family::default(),
+            outages: Counter::default(),
+            messages_lost: Counter::default(),
             head_seconds: Histogram::new(exponential_buckets(0.01, 2.0, 14)),
             beats: std::array::from_fn(|_| AtomicU64::new(0)),
         };
@@ -91,6 +95,8 @@ impl Metrics {
         registry.register("holds", "Holds that began, by provider and cause", self.holds.clone());
         registry.register("token_refreshes", "Access tokens refreshed", self.refreshes.clone());
         registry.register("actor_restarts", "Actors that died and were started again", self.restarts.clone());
+        registry.register("outages", "Times that no login of a pool worked any more", self.outages.clone());
+        registry.register("messages_lost", "Messages that were given up", self.messages_lost.clone());
         registry.register("head_seconds", "From sending an attempt to its head", self.head_seconds.clone());
     }
 
@@ -141,7 +147,14 @@ impl Metrics {
             EventKind::ActorRestarted { actor } => {
                 self.restarts.get_or_create(&ActorLabels { actor: actor.clone() }).inc();
             }
+            EventKind::OutageBegan { .. } => {
+                self.outages.inc();
+            }
+            EventKind::MessageLost { .. } => {
+                self.messages_lost.inc();
+            }
             EventKind::StateChanged { .. }
+            | EventKind::OutageEnded { .. }
             | EventKind::HoldEnded { .. }
             | EventKind::BreatherTaken { .. }
             | EventKind::TrialBegan
@@ -167,12 +180,13 @@ impl Metrics {
     }
 }
 
-const KINDS: [ActorKind; 5] = [
+const KINDS: [ActorKind; 6] = [
     ActorKind::Journal,
     ActorKind::Account,
     ActorKind::AccountSupervisor,
     ActorKind::FailoverManager,
     ActorKind::ActivityFeed,
+    ActorKind::Postman,
 ];
 
 fn index(kind: ActorKind) -> usize {
@@ -182,6 +196,7 @@ fn index(kind: ActorKind) -> usize {
         ActorKind::FailoverManager => 2,
         ActorKind::ActivityFeed => 3,
         ActorKind::AccountSupervisor => 4,
+        ActorKind::Postman => 5,
     }
 }
 

@@ -1,9 +1,15 @@
-//! The activity feed: gives every event its number, keeps the last ones, and hands them on.
+//! The activity feed: gives every event its number, has it written down, and hands it on; and sees to outages.
 //!
 //! Events wait in an inbox of their own, so that none is lost when the feed's actor dies. Observers see every event once,
 //! in order; one that panics has seen it. Followers read what was kept and then what comes, and heal a gap by number.
+//!
+//! Numbers grow across restarts: they are taken in blocks, and a block is written down before its first number is
+//! given. A restart begins the next block.
 
 mod actor;
+mod entry;
+mod outage;
+mod watchman;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,15 +17,26 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::broadcast;
 
 pub use actor::{Args, FeedActor, Msg};
+pub use entry::Entry;
+pub use outage::{Outage, ScopeKey};
+pub use watchman::Watchman;
 
+use crate::clock::Timestamp;
 use crate::event::{Event, Severity};
 use crate::id::EvidenceSeq;
 use crate::inbox::{Inbox, Reader};
-use crate::ports::{EventSink, Observer};
+use crate::journal::Journal;
+use crate::ports::{EventSink, Observer, Record, StoreError, Table};
 use crate::slot::Handle;
 
 /// How many events are kept in memory.
 const KEPT: usize = 10_000;
+/// How many numbers are taken at once.
+const BLOCK: u64 = 10_000;
+/// The record of the last number that may have been given.
+const CEILING: &str = "feed_ceiling";
+/// Its shape.
+const CEILING_VERSION: u32 = 1;
 /// How far a follower may fall behind before it must read what was kept.
 const BACKLOG: usize = 4_096;
 
@@ -35,10 +52,15 @@ pub struct Shared {
     inbox: Inbox<Event>,
     book: Mutex<Book>,
     followers: broadcast::Sender<Arc<Event>>,
+    journal: Journal,
+    watchman: Watchman,
 }
 
 struct Book {
-    last: u64,
+    /// The last number that was given; none before it is known where to begin.
+    last: Option<u64>,
+    /// The last number that may be given.
+    ceiling: u64,
     /// The item of the inbox that is being published, its number, and how many observers were shown it.
     open: Option<(EvidenceSeq, u64, usize)>,
     kept: VecDeque<Arc<Event>>,
@@ -60,12 +82,39 @@ impl std::fmt::Debug for Feed {
 impl Shared {
     /// An empty feed with these observers.
     #[must_use]
-    pub fn new(observers: Vec<Box<dyn Observer>>) -> Arc<Self> {
+    pub fn new(observers: Vec<Box<dyn Observer>>, journal: Journal, watchman: Watchman) -> Arc<Self> {
         Arc::new(Self {
             inbox: Inbox::default(),
-            book: Mutex::new(Book { last: 0, open: None, kept: VecDeque::new(), observers }),
+            book: Mutex::new(Book { last: None, ceiling: 0, open: None, kept: VecDeque::new(), observers }),
             followers: broadcast::Sender::new(BACKLOG),
+            journal,
+            watchman,
         })
+    }
+
+    /// Goes on where the last run stopped. Until then events wait.
+    ///
+    /// Where nothing can be read, numbers begin at the present moment: a store that heals knows none as large.
+    pub(crate) fn begin(
+        &self,
+        facts: Result<Vec<Record>, StoreError>,
+        outages: Result<Vec<Record>, StoreError>,
+        now: Timestamp,
+    ) {
+        let ceiling = match &facts {
+            Ok(facts) => facts.iter().find(|fact| fact.key == CEILING).map_or(Some(0), read_number),
+            Err(_) => None,
+        };
+        self.watchman.restore(&outages.unwrap_or_default());
+        let begins = ceiling.unwrap_or_else(|| u64::try_from(now.wall.0).unwrap_or_default());
+        let mut book = self.book();
+        if book.last.is_none() {
+            (book.last, book.ceiling) = (Some(begins), begins);
+        }
+    }
+
+    fn has_begun(&self) -> bool {
+        self.book().last.is_some()
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
@@ -73,27 +122,43 @@ impl Shared {
     }
 
     /// Publishes an item of the inbox; goes on where an incarnation that died over it stopped.
-    fn publish(&self, item: EvidenceSeq, mut event: Event) {
+    fn publish(&self, item: EvidenceSeq, mut event: Event, now: Timestamp) {
         let mut book = self.book();
-        event.seq = book.number(item);
+        event.seq = book.number(item, &self.journal);
         event.kind = event.kind.with_civil_ends(event.ts);
         book.show(&event);
         let event = Arc::new(event);
         if event.severity > Severity::Trace {
+            self.journal.note_event(Entry::of(&event).row(event.ts.wall));
             book.keep(Arc::clone(&event));
+        }
+        drop(book);
+        for follows in self.watchman.heed(&event, now) {
+            self.inbox.push(follows);
         }
         let _ = self.followers.send(event);
     }
 }
 
+/// The number that a record holds.
+fn read_number(record: &Record) -> Option<u64> {
+    std::str::from_utf8(&record.value).ok()?.parse().ok()
+}
+
 impl Book {
-    fn number(&mut self, item: EvidenceSeq) -> u64 {
+    fn number(&mut self, item: EvidenceSeq, journal: &Journal) -> u64 {
         match self.open {
             Some((open, number, _)) if open == item => number,
             Some(_) | None => {
-                self.last += 1;
-                self.open = Some((item, self.last, 0));
-                self.last
+                let number = self.last.unwrap_or_default() + 1;
+                if number > self.ceiling {
+                    self.ceiling = number + BLOCK;
+                    let value = self.ceiling.to_string().into_bytes();
+                    journal.remember(Table::Facts, CEILING.to_owned(), CEILING_VERSION, value);
+                }
+                self.last = Some(number);
+                self.open = Some((item, number, 0));
+                number
             }
         }
     }

@@ -3,9 +3,12 @@
 
 mod summary;
 
+use std::sync::Arc;
+
 use chrono::{DateTime, SecondsFormat};
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::activity::ScopeKey;
 use crate::clock::{Deadline, Timestamp};
 use crate::id::EntryId;
 use crate::outcome::{Cause, Evidence, HoldScope, Usage};
@@ -197,6 +200,29 @@ pub enum EventKind {
     },
     /// The daemon takes no more requests.
     Draining,
+    /// Every account of a scope that is to be used is out because of its login.
+    OutageBegan {
+        /// Of what.
+        scope: ScopeKey,
+        /// The accounts that are out.
+        accounts: Vec<EntryId>,
+    },
+    /// The login of an account of the scope was proved good.
+    OutageEnded {
+        /// Of what.
+        scope: ScopeKey,
+        /// How long it lasted, in seconds.
+        lasted_secs: u64,
+    },
+    /// A message was tried long enough and is given up.
+    MessageLost {
+        /// The channel.
+        channel: Arc<str>,
+        /// Whom in it.
+        target: Arc<str>,
+        /// Why the last try failed.
+        why: String,
+    },
 }
 
 impl EventKind {

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 pub use actor::{Args, JournalActor, Msg};
 pub use dirty::{Dirty, Room};
 
-use crate::ports::{Record, Store, StoreError, Table};
+use crate::ports::{Record, Store, StoreError, Table, Write};
 use crate::rows::{EventQuery, EventRow, Retention, SpentRow, UsageQuery, UsageRow, UsageSum};
 use crate::slot::{Delivery, Handle, Successor};
 
@@ -52,6 +52,11 @@ impl Journal {
     /// Remembers a record; it is written within a second.
     pub fn remember(&self, table: Table, key: String, version: u32, value: Vec<u8>) {
         self.change(table, key, Some((version, value)));
+    }
+
+    /// Remembers and forgets several records in one piece.
+    pub fn change_all(&self, changes: Vec<Write>) {
+        self.mark(|dirty| dirty.change_all(changes));
     }
 
     /// Forgets a record.

@@ -14,6 +14,7 @@ pub mod journal;
 pub mod money;
 pub mod outcome;
 pub mod ports;
+pub mod postman;
 pub mod provider;
 pub mod restart;
 pub mod root;

@@ -170,6 +170,8 @@ pub enum ActorKind {
     FailoverManager,
     /// Owns the feed of events.
     ActivityFeed,
+    /// Carries messages.
+    Postman,
 }
 
 impl ActorKind {
@@ -182,6 +184,7 @@ impl ActorKind {
             Self::AccountSupervisor => "account_supervisor",
             Self::FailoverManager => "failover_manager",
             Self::ActivityFeed => "activity_feed",
+            Self::Postman => "postman",
         }
     }
 }

@@ -14,7 +14,7 @@ pub mod actor;
 pub mod steps;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ractor::{Actor, ActorRef};
@@ -27,7 +27,7 @@ use crate::account::cell::{AccountCell, Cells};
 use crate::account::fact::Fact;
 use crate::account::health::{Health, HealthEvent, Settings, Snapshot};
 use crate::account::supervisor::Directory;
-use crate::activity::{self, Feed};
+use crate::activity::{self, Feed, Watchman};
 use crate::clock::{SharedClock, Timestamp};
 use crate::failover::book::LeaseBook;
 use crate::failover::{self, FailoverHandle};
@@ -36,6 +36,7 @@ use crate::inbox::Reader;
 use crate::journal::{Dirty, Journal, OpenStore};
 use crate::outcome::{Answered, Ended};
 use crate::ports::{Heartbeat, Observer, Reports, Table};
+use crate::postman::{Courier, Outbox, Post};
 use crate::roster::{AccountSpec, Roster};
 use crate::slot::Slot;
 use actor::{Lasting, Msg, RootActor};
@@ -50,6 +51,8 @@ pub struct Ports {
     pub observers: Vec<Box<dyn Observer>>,
     /// Told by every actor that it lives.
     pub heartbeat: Arc<dyn Heartbeat>,
+    /// Brings messages to their receivers.
+    pub courier: Arc<dyn Courier>,
     /// Where tasks run.
     pub tasks: TaskTracker,
 }
@@ -248,24 +251,33 @@ impl Reports for Fleet {
 
 impl Lasting {
     fn new(ports: Ports, roster: Roster) -> Arc<Self> {
-        let Ports { clock, store, observers, heartbeat, tasks } = ports;
+        let Ports { clock, store, observers, heartbeat, courier, tasks } = ports;
         let failover = Arc::new(Slot::<failover::actor::Msg>::default());
         let wake = failover.handle();
         let book = LeaseBook::new(move || {
             wake.cast(failover::actor::Msg::Settle);
         });
+        let (dirty, journal) = (Arc::new(Dirty::default()), Slot::default());
+        let (outbox, postman) = (Arc::new(Mutex::new(Outbox::default())), Slot::default());
+        let cells = Arc::new(Cells::default());
+        let roster = watch::Sender::new(Arc::new(roster));
+        let written = Journal::new(Arc::clone(&dirty), journal.handle());
+        let post = Post::new(Arc::clone(&outbox), postman.handle());
+        let watchman = Watchman::new(roster.subscribe(), Arc::clone(&cells), written.clone(), post);
         Arc::new(Self {
-            ports: actor::Shared { clock, store, heartbeat, tasks },
+            ports: actor::Shared { clock, store, heartbeat, courier, tasks },
             failover,
             book,
             feed: Slot::default(),
-            feed_shared: activity::Shared::new(observers),
-            journal: Slot::default(),
-            dirty: Arc::new(Dirty::default()),
+            feed_shared: activity::Shared::new(observers, written, watchman),
+            journal,
+            dirty,
             accounts: Slot::default(),
+            postman,
+            outbox,
             directory: Arc::new(Directory::default()),
-            cells: Arc::new(Cells::default()),
-            roster: watch::Sender::new(Arc::new(roster)),
+            cells,
+            roster,
             changed: watch::Sender::new(0),
             over: CancellationToken::new(),
         })

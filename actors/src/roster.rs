@@ -24,6 +24,17 @@ pub struct Roster {
     pub pool: PoolSettings,
     /// `[rotation]`.
     pub rotation: RotationSettings,
+    /// `[notify]`: who is told of what concerns no agent.
+    pub notify: Option<Target>,
+}
+
+/// Somebody who is told of outages.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Target {
+    /// By which channel: `webhook`.
+    pub channel: Arc<str>,
+    /// Whom in it.
+    pub name: Arc<str>,
 }
 
 impl Roster {

@@ -162,6 +162,7 @@ fn roster(accounts: u32) -> Roster {
         accounts: all.into_iter().map(|id| (id, account(id))).collect(),
         pool: PoolSettings { order: TieOrder::Headroom, burn_rate: BurnRate::Avoid, ..PoolSettings::default() },
         rotation: RotationSettings::default(),
+        notify: None,
     }
 }
 

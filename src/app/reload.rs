@@ -12,6 +12,7 @@ use duduclaw_actors::root::Fleet;
 use http::HeaderName;
 use tokio::sync::Mutex;
 
+use crate::channels::Channels;
 use crate::config::clients::{Client, Clients, Passthrough, TokenHash};
 use crate::config::locate::{self, Named, Source};
 use crate::config::reload::needs_restart;
@@ -138,6 +139,7 @@ fn endpoint(element: &Element, environment: &Environment) -> Option<TokenEndpoin
 pub(super) struct Reloader {
     configuration: Mutex<Configuration>,
     gateway: Arc<Gateway>,
+    channels: Arc<Channels>,
     environment: Environment,
     source: Source,
 }
@@ -148,9 +150,10 @@ impl Reloader {
         configuration: Configuration,
         source: Source,
         gateway: Arc<Gateway>,
+        channels: Arc<Channels>,
         environment: Environment,
     ) -> Self {
-        Self { configuration: Mutex::new(configuration), gateway, environment, source }
+        Self { configuration: Mutex::new(configuration), gateway, channels, environment, source }
     }
 
     /// Reads the configuration again. A bad one leaves the old in force and says why.
@@ -179,6 +182,7 @@ impl Reloader {
             self.gateway.fleet.join(rekeyed.before, rekeyed.now);
         }
         self.gateway.vault.assign(assignments(&topology, &self.gateway.fleet, &self.environment)).await;
+        self.channels.replace(settings.webhooks.clone());
         self.gateway.live.store(Arc::new(Live::new(settings, topology)));
         self.gateway.vault.reload_sources().await;
         self.gateway.tell(EventKind::ConfigReloaded, Severity::Info, None, Evidence::default());

@@ -3,6 +3,7 @@
 //! Problems of one account's secret are not here: they need the store, and break only that account.
 
 mod account;
+mod channels;
 mod forms;
 mod gate;
 mod models;
@@ -92,6 +93,8 @@ impl Checker<'_> {
             claude_path: self.claude_path(raw),
             store: self.store(raw.store.as_deref()),
             log: self.log(raw.log.as_deref()),
+            notify: self.notify(raw),
+            webhooks: self.webhooks(raw),
         }
     }
 

@@ -4,9 +4,10 @@ mod fleet;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use duduclaw_actors::roster::{PoolSettings, RotationSettings};
+use duduclaw_actors::roster::{PoolSettings, RotationSettings, Target};
 use http::HeaderName;
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +49,21 @@ pub struct Settings {
     pub store: StoreSettings,
     /// `[log]`.
     pub log: LogSettings,
+    /// `[notify]`: who is told of what concerns no agent.
+    pub notify: Option<Target>,
+    /// `[channels.webhook.…]`.
+    pub webhooks: Vec<Webhook>,
+}
+
+/// `[channels.webhook.NAME]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Webhook {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The variable with its address.
+    pub url_env: String,
+    /// The variable with the key that messages to it are signed with.
+    pub secret_env: Option<String>,
 }
 
 /// `[server]`.

@@ -49,7 +49,7 @@ fn the_documented_example_has_no_error_and_says_what_is_missing() {
     assert_eq!(loaded.report.verdict().exit_code(), 3);
     assert!(!loaded.report.may_start(), "its budgets cannot be kept");
     insta::assert_snapshot!(render(&loaded.report), @r#"
-    config cannot start, with 24 warnings: /c.toml
+    config cannot start, with 25 warnings: /c.toml
       listens on 127.0.0.1:8787 (1 client)
       anthropic: anthropic claude_oauth: primary, backup, metered, host-login
       codex: responses chatgpt_oauth: no account in the store
@@ -73,8 +73,9 @@ fn the_documented_example_has_no_error_and_says_what_is_missing() {
     warning: /c.toml:263: not built yet: sealing of stored secrets ([secrets] seal, key_file)
     warning: /c.toml:268: not built yet: [store], since state is kept in memory
     warning: /c.toml:272: not built yet: [dispatch]
-    warning: /c.toml:280: not built yet: [notify]
-    warning: /c.toml:284: not built yet: [channels]
+    warning: /c.toml:285: channels.webhook.ops: the variable OPS_WEBHOOK_URL is not set, so nothing can be sent; set it
+    warning: /c.toml:286: channels.webhook.ops: the variable OPS_WEBHOOK_SECRET is not set, so nothing can be sent; set it
+    warning: /c.toml:288: not built yet: [channels.telegram]
     warning: /c.toml:146: account anthropic/primary is not logged in (unreadable): /home/me/.claude/.credentials.json is not there; log in with the program it belongs to, or correct the path
     warning: /c.toml:162: account anthropic/backup is broken (unreadable): the variable CLAUDE_BACKUP_OAUTH_TOKEN is not set; set it
     warning: /c.toml:168: account anthropic/metered is broken (unreadable): the variable ANTHROPIC_API_KEY is not set; set it

@@ -36,6 +36,8 @@ impl Client {
     /// # Errors
     /// When the TLS roots of the platform cannot be loaded.
     pub fn new(connect_within: Duration) -> reqwest::Result<Self> {
+        // A provider that `main` has installed already stays.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let near = plain(connect_within).no_proxy().build()?;
         let far = plain(connect_within).build()?;
         Ok(Self { near, far })

@@ -307,6 +307,7 @@ async fn the_end_of_the_fleet_writes_down_what_its_accounts_know() {
             store: store.opener(),
             observers: Vec::new(),
             heartbeat: std::sync::Arc::new(Quiet),
+            courier: std::sync::Arc::new(duduclaw_actors::postman::Nowhere),
             tasks: tokio_util::task::TaskTracker::new(),
         };
         let (fleet, ended) = Fleet::start(ports, roster.as_ref().clone()).await.unwrap();

@@ -28,6 +28,7 @@ mod hold;
 mod limits;
 mod load;
 mod notify;
+mod outage;
 mod panics;
 mod paths;
 mod refresh;

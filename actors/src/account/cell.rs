@@ -136,6 +136,13 @@ impl AccountCell {
         committed.health.standing(committed.published, committed.applied, now)
     }
 
+    /// The health as a fact for readers beside admission, without a number of its own.
+    #[must_use]
+    pub fn standing(&self, now: Timestamp) -> Standing {
+        let committed = self.lock();
+        committed.health.standing(committed.published, committed.applied, now)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Committed> {
         self.committed.lock().unwrap_or_else(PoisonError::into_inner)
     }

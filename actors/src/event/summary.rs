@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use super::{AttemptResult, EndedBy, Event, EventKind, FailoverReason, MoveReason, RequestClose};
+use crate::activity::ScopeKey;
 use crate::clock::{Deadline, Timestamp};
 use crate::id::EntryId;
 use crate::outcome::{Cause, HoldScope};
@@ -56,8 +57,32 @@ impl Event {
             EventKind::ConfigRefused { .. } => "A new configuration was refused.".to_owned(),
             EventKind::ActorRestarted { actor } => format!("{actor} died and was started again."),
             EventKind::Started { addresses } => format!("The gateway serves at {}.", addresses.join(", ")),
+            EventKind::OutageBegan { scope, accounts } => outage(scope, accounts.len()),
+            EventKind::OutageEnded { scope, lasted_secs } => {
+                let lasted = span(Duration::from_secs(*lasted_secs));
+                format!("The outage of {} is over after {lasted}: {account} works again.", named(scope))
+            }
+            EventKind::MessageLost { channel, target, why } => {
+                format!("A message to {target} by {channel} was given up: {why}.")
+            }
             EventKind::Draining => "The gateway is stopping; answers in flight are finished first.".to_owned(),
         }
+    }
+}
+
+fn outage(scope: &ScopeKey, accounts: usize) -> String {
+    let accounts = if accounts == 1 { "its one account".to_owned() } else { format!("all its {accounts} accounts") };
+    format!(
+        "No login of {} works any more ({accounts}): scheduled work and replies that need it have stopped. Look at the \
+         accounts: `duduclaw status`.",
+        named(scope)
+    )
+}
+
+fn named(scope: &ScopeKey) -> String {
+    match scope {
+        ScopeKey::Provider(name) => format!("provider {name}"),
+        ScopeKey::Agent(name) => format!("agent {name}"),
     }
 }
 

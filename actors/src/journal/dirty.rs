@@ -62,6 +62,11 @@ impl Dirty {
         })
     }
 
+    pub(super) fn change_all(&self, changes: Vec<Write>) -> Was {
+        let change = |change: Write| ((change.table, change.key), change.value);
+        self.changed(|waiting| waiting.records.extend(changes.into_iter().map(change)))
+    }
+
     pub(super) fn settle(&self, row: UsageRow, settled: (Table, String)) -> Was {
         self.changed(|waiting| {
             waiting.records.insert(settled, None);

@@ -1,7 +1,7 @@
-//! The root of supervision: starts the four below it and starts each anew when it dies.
+//! The root of supervision: starts the five below it and starts each anew when it dies.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::{oneshot, watch};
@@ -18,6 +18,7 @@ use crate::failover::book::LeaseBook;
 use crate::failover::{ConversationRecord, FailoverHandle};
 use crate::journal::{self, Dirty, Journal, JournalActor, OpenStore};
 use crate::ports::{ActorKind, EventSink, Heartbeat, Record, SharedSink, StoreError, Table};
+use crate::postman::{self, Courier, Outbox, Post, PostmanActor};
 use crate::restart::{Restart, RestartBudget};
 use crate::roster::Roster;
 use crate::slot::{Delivery, Slot};
@@ -42,11 +43,13 @@ pub enum Child {
     Failover,
     /// Supervises the accounts.
     Accounts,
+    /// Carries messages.
+    Postman,
 }
 
 impl Child {
     /// In the order in which they start: each needs those before it.
-    const ALL: [Self; 4] = [Self::Feed, Self::Journal, Self::Failover, Self::Accounts];
+    const ALL: [Self; 5] = [Self::Feed, Self::Journal, Self::Failover, Self::Accounts, Self::Postman];
 
     fn kind(self) -> ActorKind {
         match self {
@@ -54,6 +57,7 @@ impl Child {
             Self::Feed => ActorKind::ActivityFeed,
             Self::Failover => ActorKind::FailoverManager,
             Self::Accounts => ActorKind::AccountSupervisor,
+            Self::Postman => ActorKind::Postman,
         }
     }
 }
@@ -68,6 +72,8 @@ pub struct Lasting {
     pub(super) journal: Slot<journal::Msg>,
     pub(super) dirty: Arc<Dirty>,
     pub(super) accounts: Slot<supervisor::Msg>,
+    pub(super) postman: Slot<postman::Msg>,
+    pub(super) outbox: Arc<Mutex<Outbox>>,
     pub(super) directory: Arc<Directory>,
     pub(super) cells: Arc<Cells>,
     pub(super) roster: watch::Sender<Arc<Roster>>,
@@ -81,6 +87,7 @@ pub(super) struct Shared {
     pub(super) clock: SharedClock,
     pub(super) store: OpenStore,
     pub(super) heartbeat: Arc<dyn Heartbeat>,
+    pub(super) courier: Arc<dyn Courier>,
     pub(super) tasks: TaskTracker,
 }
 
@@ -97,11 +104,29 @@ impl Lasting {
         Journal::new(Arc::clone(&self.dirty), self.journal.handle())
     }
 
+    pub(super) fn post(&self) -> Post {
+        Post::new(Arc::clone(&self.outbox), self.postman.handle())
+    }
+
+    /// Goes on with numbers, outages and messages where the last run stopped.
+    async fn begin(&self) {
+        let journal = self.journal();
+        let (facts, outages) = (journal.load(Table::Facts).await, journal.load(Table::Outages).await);
+        let now = self.ports.clock.now();
+        self.feed_shared.begin(facts, outages, now);
+        self.feed.handle().cast(activity::Msg::Look);
+        match journal.load(Table::Outbox).await {
+            Ok(kept) => self.post().restore(&kept, now),
+            Err(error) => tracing::error!(%error, "messages that were kept cannot be read"),
+        }
+    }
+
     /// The root is gone, and nobody will come after it: whoever waits for an actor must not wait for ever.
     pub(super) fn close(&self) {
         self.failover.close();
         self.journal.close();
         self.accounts.close();
+        self.postman.close();
         self.feed.close();
     }
 
@@ -142,10 +167,11 @@ impl Actor for RootActor {
         for child in Child::ALL {
             let kept = match child {
                 Child::Failover => kept_conversations(state.lasting.journal().load(Table::Conversations).await),
-                Child::Journal | Child::Feed | Child::Accounts => Vec::new(),
+                Child::Journal | Child::Feed | Child::Accounts | Child::Postman => Vec::new(),
             };
             state.spawn(&me, child, kept).await?;
         }
+        state.lasting.begin().await;
         Ok(state)
     }
 
@@ -238,7 +264,7 @@ impl State {
                     tokio::time::sleep(wait).await;
                     let kept = match child {
                         Child::Failover => kept_conversations(journal.load_patiently(Table::Conversations).await),
-                        Child::Journal | Child::Feed | Child::Accounts => Vec::new(),
+                        Child::Journal | Child::Feed | Child::Accounts | Child::Postman => Vec::new(),
                     };
                     let _ = me.cast(Msg::Respawn(child, kept));
                 });
@@ -259,6 +285,7 @@ impl State {
             Child::Journal => self.spawn_journal(me).await?,
             Child::Failover => self.spawn_failover(me, kept).await?,
             Child::Accounts => self.spawn_accounts(me).await?,
+            Child::Postman => self.spawn_postman(me).await?,
         };
         self.children.entry(child).or_default().actor = Some(actor);
         Ok(())
@@ -267,11 +294,30 @@ impl State {
     async fn spawn_feed(&self, me: &ActorRef<Msg>) -> Result<ActorCell, ActorProcessingErr> {
         let args = activity::Args {
             shared: Arc::clone(&self.lasting.feed_shared),
+            clock: SharedClock::clone(&self.lasting.ports.clock),
+            tasks: self.lasting.ports.tasks.clone(),
             heartbeat: Arc::clone(&self.lasting.ports.heartbeat),
         };
         let (actor, _) = FeedActor::spawn_linked(None, FeedActor, args, me.get_cell()).await?;
         let cell = actor.get_cell();
         self.lasting.feed.fill(actor, activity::Msg::Look);
+        Ok(cell)
+    }
+
+    async fn spawn_postman(&self, me: &ActorRef<Msg>) -> Result<ActorCell, ActorProcessingErr> {
+        let ports = self.lasting.ports.clone();
+        let args = postman::Args {
+            outbox: Arc::clone(&self.lasting.outbox),
+            courier: ports.courier,
+            journal: self.lasting.journal(),
+            events: self.lasting.events(),
+            clock: ports.clock,
+            tasks: ports.tasks,
+            heartbeat: ports.heartbeat,
+        };
+        let (actor, _) = PostmanActor::spawn_linked(None, PostmanActor, args, me.get_cell()).await?;
+        let cell = actor.get_cell();
+        self.lasting.postman.fill(actor, postman::Msg::Look);
         Ok(cell)
     }
 

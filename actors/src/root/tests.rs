@@ -148,6 +148,7 @@ impl House {
             store: Arc::new(move || Ok(Box::new(store.clone()))),
             observers,
             heartbeat: Arc::clone(&heart) as _,
+            courier: Arc::new(crate::postman::Nowhere),
             tasks: TaskTracker::new(),
         };
         let (fleet, ended) = Fleet::start(ports, roster(accounts)).await.unwrap();
@@ -220,6 +221,7 @@ fn roster(count: u32) -> Roster {
         accounts: (0..count).map(|n| (AccountId(n), spec(n))).collect(),
         pool: PoolSettings::default(),
         rotation: RotationSettings::default(),
+        notify: None,
     }
 }
 

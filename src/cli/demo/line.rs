@@ -98,13 +98,16 @@ fn mark(kind: &EventKind) -> Option<Mark> {
         | EventKind::FailedOver { .. }
         | EventKind::PoolExhausted { .. }
         | EventKind::ConfigRefused { .. }
-        | EventKind::ActorRestarted { .. } => Mark::Trouble,
+        | EventKind::ActorRestarted { .. }
+        | EventKind::OutageBegan { .. }
+        | EventKind::MessageLost { .. } => Mark::Trouble,
         EventKind::HoldEnded { .. }
         | EventKind::CredentialRenewed
         | EventKind::TokenRefreshed
         | EventKind::TokenAdopted
         | EventKind::RequestEnded { .. }
         | EventKind::RequestReleased
+        | EventKind::OutageEnded { .. }
         | EventKind::Started { .. } => Mark::Good,
         EventKind::ConversationMoved { .. } | EventKind::Detoured { .. } | EventKind::Returned { .. } => Mark::Moved,
         EventKind::BreatherTaken { .. }

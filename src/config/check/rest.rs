@@ -8,8 +8,7 @@ use super::Checker;
 use crate::config::document::{At, Mark};
 use crate::config::problem::shown;
 use crate::config::raw::{
-    Raw, RawBilling, RawChannels, RawDispatch, RawLocalModel, RawLog, RawNotify, RawPrice, RawRouter, RawSecrets,
-    RawStore,
+    Raw, RawBilling, RawDispatch, RawLocalModel, RawLog, RawPrice, RawRouter, RawSecrets, RawStore,
 };
 use crate::config::settings::{LogFormat, LogSettings, StoreSettings, StoreUrl};
 use crate::config::surroundings::{Surroundings, expand};
@@ -87,12 +86,6 @@ impl Checker<'_> {
             self.dispatch(dispatch);
         }
         self.runtimes(raw);
-        if let Some(notify) = &raw.notify {
-            self.notify(notify, raw.channels.as_deref());
-        }
-        if let Some(channels) = &raw.channels {
-            self.channels(channels);
-        }
     }
 
     fn unbuilt_server(&mut self, raw: &Raw) {
@@ -203,49 +196,4 @@ impl Checker<'_> {
         let path = expand(runtime.path.as_ref()?, self.surroundings);
         path.is_absolute().then_some(path)
     }
-
-    fn notify(&mut self, notify: &At<RawNotify>, channels: Option<&RawChannels>) {
-        self.not_built(notify.mark, "[notify]");
-        let (Some(channel), Some(target)) = (&notify.channel, &notify.target) else {
-            return self.missing(notify.mark, "[notify] needs channel and target");
-        };
-        let known = match channel.as_str() {
-            "webhook" => channels.and_then(|c| c.webhook.as_deref()).is_some_and(|w| has(&w.0, target)),
-            "telegram" => channels.is_some_and(|c| c.telegram.is_some()),
-            _ => {
-                return self
-                    .error(channel.mark, format!("notify.channel {} is none of webhook, telegram", shown(channel)));
-            }
-        };
-        if !known {
-            let text = format!("[notify] names channel {} target {}", shown(channel), shown(target));
-            self.error(channel.mark, format!("{text}, which [channels] does not declare"));
-        }
-    }
-
-    fn channels(&mut self, channels: &At<RawChannels>) {
-        self.not_built(channels.mark, "[channels]");
-        for (name, webhook) in channels.webhook.as_deref().map(|webhooks| &webhooks.0).into_iter().flatten() {
-            let key = format!("channels.webhook.{name}");
-            self.variable(&format!("{key}.url_env"), webhook.url_env.as_ref());
-            self.variable(&format!("{key}.secret_env"), webhook.secret_env.as_ref());
-            self.needs(&key, "url_env", webhook.mark, webhook.url_env.is_some());
-        }
-        if let Some(telegram) = &channels.telegram {
-            self.variable("channels.telegram.token_env", telegram.token_env.as_ref());
-            self.needs("channels.telegram", "token_env", telegram.mark, telegram.token_env.is_some());
-            self.needs("channels.telegram", "agent", telegram.mark, telegram.agent.is_some());
-            self.needs("channels.telegram", "allow", telegram.mark, telegram.allow.is_some());
-        }
-    }
-
-    fn needs(&mut self, table: &str, key: &str, mark: Mark, given: bool) {
-        if !given {
-            self.missing(mark, format!("[{table}] has no {key}"));
-        }
-    }
-}
-
-fn has<T>(entries: &[(String, T)], name: &str) -> bool {
-    entries.iter().any(|(key, _)| key == name)
 }

@@ -520,17 +520,15 @@ level = \"duduclaw=loud\"
     error: c:20: dispatch.pass_env takes the name of an environment variable, not a value; put the secret into a variable and its name here
     error: c:21: [runtimes.cursor] is none of claude, codex, gemini
     error: c:22: path of [runtimes.cursor] must be absolute
-    warning: c:23: not built yet: [notify]
     error: c:24: [notify] names channel "webhook" target "nowhere", which [channels] does not declare
-    warning: c:26: not built yet: [channels]
     error: c:26: [channels.webhook.ops] has no url_env
+    warning: c:28: not built yet: [channels.telegram]
     error: c:28: [channels.telegram] has no token_env
     error: c:28: [channels.telegram] has no agent
     error: c:28: [channels.telegram] has no allow
     error: c:30: log.level "duduclaw=loud" is no level; trace, debug, info, warn, error, or e.g. "duduclaw=debug,hyper=warn"
     "#);
     insta::assert_snapshot!(said("[notify]\nchannel = \"pigeon\"\ntarget = \"t\""), @r#"
-    warning: c:1: not built yet: [notify]
     error: c:2: notify.channel "pigeon" is none of webhook, telegram
     "#);
 }

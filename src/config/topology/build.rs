@@ -111,6 +111,7 @@ pub(super) fn roster(
         accounts: specs.map(|account| (account.id, account_spec(settings, entries, account))).collect(),
         pool: settings.pool,
         rotation: settings.rotation,
+        notify: settings.notify.clone(),
     }
 }
 

@@ -77,6 +77,7 @@ pub(super) fn roster(count: u32) -> Roster {
         accounts,
         pool: PoolSettings::default(),
         rotation: RotationSettings::default(),
+        notify: None,
     }
 }
 

@@ -1,0 +1,153 @@
+//! Outages of logins: told once when the last one goes, once when one works again, to whoever the configuration names.
+
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::post;
+use duduclaw::sim::{AccountSpec, Endpoint, Fault, FaultRule};
+use serde_json::Value;
+
+use crate::support::{World, WorldBuilder, eventually};
+
+/// What a receiver got: the id, the signature, the body.
+type Got = (String, String, Value);
+
+/// Someone who takes webhooks, unless told to refuse them.
+#[derive(Clone, Default)]
+struct Receiver {
+    got: Arc<Mutex<Vec<Got>>>,
+    refused: Arc<Mutex<u32>>,
+    refusing: Arc<Mutex<bool>>,
+}
+
+impl Receiver {
+    async fn start(&self) -> String {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let app = Router::new().route("/hook", post(take)).with_state(self.clone());
+        tokio::spawn(async move { axum::serve(listener, app).await });
+        format!("http://{address}/hook")
+    }
+
+    fn kinds(&self) -> Vec<String> {
+        self.got.lock().unwrap().iter().map(|(_, _, body)| body["kind"].as_str().unwrap().to_owned()).collect()
+    }
+
+    async fn until(&self, count: usize) -> Vec<Got> {
+        eventually(|| Some(self.got.lock().unwrap().clone()).filter(|got| got.len() >= count)).await
+    }
+}
+
+async fn take(State(receiver): State<Receiver>, headers: HeaderMap, body: Bytes) -> StatusCode {
+    if *receiver.refusing.lock().unwrap() {
+        *receiver.refused.lock().unwrap() += 1;
+        return StatusCode::SERVICE_UNAVAILABLE;
+    }
+    let text = |name: &str| headers[name].to_str().unwrap().to_owned();
+    let got = (text("x-duduclaw-id"), text("x-duduclaw-signature"), serde_json::from_slice(&body).unwrap());
+    receiver.got.lock().unwrap().push(got);
+    StatusCode::NO_CONTENT
+}
+
+fn told(accounts: impl IntoIterator<Item = AccountSpec>, url: &str) -> WorldBuilder {
+    World::with(accounts)
+        .tables(
+            "[notify]\nchannel = \"webhook\"\ntarget = \"ops\"\n\
+             [channels.webhook.ops]\nurl_env = \"OPS_URL\"\nsecret_env = \"OPS_SECRET\"",
+        )
+        .var("OPS_URL", url)
+        .var("OPS_SECRET", "canary-of-the-webhook")
+}
+
+async fn kill(world: &World, names: &[&str]) {
+    for name in names {
+        world.sim.fault(FaultRule::standing(name, Fault::Unauthorized));
+    }
+    world.turn("s", false).await;
+    for name in names {
+        world.until_state(name, "auth_dead").await;
+    }
+}
+
+#[tokio::test]
+async fn an_outage_is_told_once_and_its_end_once() {
+    let receiver = Receiver::default();
+    let world = told([AccountSpec::setup_token("a"), AccountSpec::setup_token("b")], &receiver.start().await);
+    let world = world.start().await;
+    kill(&world, &["a", "b"]).await;
+    let began = world.events.wait_for("outage_began").await;
+    assert_eq!(began["severity"], "error");
+    assert_eq!(began["kind"]["accounts"].as_array().unwrap().len(), 2);
+    for session in ["t", "u", "v"] {
+        world.turn(session, false).await;
+    }
+    let [(id, signature, body)] = &receiver.until(1).await[..] else { panic!("one message") };
+    assert_eq!(body["id"], Value::from(id.as_str()));
+    assert_eq!(body["accounts"], serde_json::json!(["anthropic/a", "anthropic/b"]));
+    assert!(body["text"].as_str().unwrap().contains("No login of provider anthropic works any more"), "{body}");
+    assert!(signature.starts_with("sha256=") && signature.len() == 71, "{signature}");
+
+    // Tried again and refused again, it is still the same outage.
+    world.advance(15 * 60 + 1);
+    world.turn("s", false).await;
+    world.sim.clear_faults(None);
+    world.advance(7 * 3600);
+    assert_eq!(world.turn("s", false).await.status, 200);
+    world.events.wait_for("outage_ended").await;
+    receiver.until(2).await;
+    assert_eq!(receiver.kinds(), ["outage_began", "outage_ended"]);
+    assert_eq!(world.events.of("outage_began").len(), 1);
+}
+
+#[tokio::test]
+async fn a_message_is_sent_until_its_receiver_takes_it_always_under_the_same_id() {
+    let receiver = Receiver::default();
+    *receiver.refusing.lock().unwrap() = true;
+    let world = told([AccountSpec::setup_token("a")], &receiver.start().await).start().await;
+    kill(&world, &["a"]).await;
+    for times in 1..4 {
+        eventually(|| (*receiver.refused.lock().unwrap() >= times).then_some(())).await;
+        world.advance(900);
+    }
+    *receiver.refusing.lock().unwrap() = false;
+    world.advance(900);
+    let [(id, _, body)] = &receiver.until(1).await[..] else { panic!("one message") };
+    assert!(id.starts_with("outage_began-provider:anthropic-"), "{id}");
+    assert_eq!(body["kind"], "outage_began");
+}
+
+#[tokio::test]
+async fn one_login_that_works_or_hits_only_its_quota_is_no_outage() {
+    let world = World::with([AccountSpec::setup_token("a"), AccountSpec::oauth("b"), AccountSpec::setup_token("c")])
+        .account("c", "disabled = true")
+        .start()
+        .await;
+    world.sim.fault(FaultRule::standing("b", Fault::Quota5h { resets_in: None }).on(Endpoint::Messages));
+    kill(&world, &["a"]).await;
+    world.until_state("b", "rate_limited").await;
+    assert!(world.events.of("outage_began").is_empty());
+    world.sim.clear_faults(Some("b"));
+    world.sim.fault(FaultRule::standing("b", Fault::OrgDisabled));
+    world.advance(5 * 3600);
+    world.turn("s", false).await;
+    world.events.wait_for("outage_began").await;
+}
+
+/// The address of a webhook may hold a secret: it stands in no event, no view and no error.
+#[tokio::test]
+async fn neither_address_nor_key_of_a_webhook_is_told() {
+    let receiver = Receiver::default();
+    let url = format!("{}?token=canary-in-the-address", receiver.start().await);
+    *receiver.refusing.lock().unwrap() = true;
+    let world = told([AccountSpec::setup_token("a")], &url).start().await;
+    kill(&world, &["a"]).await;
+    eventually(|| (*receiver.refused.lock().unwrap() >= 1).then_some(())).await;
+    world.advance(4 * 24 * 3600);
+    let lost = world.events.wait_for("message_lost").await;
+    let all: String = world.events.all().iter().map(|event| serde_json::to_string(event).unwrap()).collect();
+    assert!(!all.contains("canary"), "{lost}");
+    assert!(lost["kind"]["why"].as_str().unwrap().contains("503"), "{lost}");
+}
