@@ -11,6 +11,7 @@ use http::StatusCode;
 use prometheus_client::encoding::{EncodeLabelSet, text::encode};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
@@ -24,6 +25,7 @@ pub struct Metrics {
     holds: Family<HoldLabels, Counter>,
     refreshes: Counter,
     restarts: Family<ActorLabels, Counter>,
+    store_failing: Gauge,
     head_seconds: Histogram,
     beats: [AtomicU64; 5],
 }
@@ -73,6 +75,7 @@ impl Default for Metrics {
             holds: Family::default(),
             refreshes: Counter::default(),
             restarts: Family::default(),
+            store_failing: Gauge::default(),
             head_seconds: Histogram::new(exponential_buckets(0.01, 2.0, 14)),
             beats: std::array::from_fn(|_| AtomicU64::new(0)),
         };
@@ -91,6 +94,7 @@ impl Metrics {
         registry.register("holds", "Holds that began, by provider and cause", self.holds.clone());
         registry.register("token_refreshes", "Access tokens refreshed", self.refreshes.clone());
         registry.register("actor_restarts", "Actors that died and were started again", self.restarts.clone());
+        registry.register("store_failing", "1 while the store cannot be read or written", self.store_failing.clone());
         registry.register("head_seconds", "From sending an attempt to its head", self.head_seconds.clone());
     }
 
@@ -141,6 +145,12 @@ impl Metrics {
             EventKind::ActorRestarted { actor } => {
                 self.restarts.get_or_create(&ActorLabels { actor: actor.clone() }).inc();
             }
+            EventKind::StoreFailing { .. } => {
+                self.store_failing.set(1);
+            }
+            EventKind::StoreHealed { .. } => {
+                self.store_failing.set(0);
+            }
             EventKind::StateChanged { .. }
             | EventKind::HoldEnded { .. }
             | EventKind::BreatherTaken { .. }
@@ -161,6 +171,7 @@ impl Metrics {
             | EventKind::ClockStepped { .. }
             | EventKind::ConfigReloaded
             | EventKind::ConfigRefused { .. }
+            | EventKind::StoreSetAside { .. }
             | EventKind::Started { .. }
             | EventKind::Draining => {}
         }

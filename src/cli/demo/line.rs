@@ -98,13 +98,16 @@ fn mark(kind: &EventKind) -> Option<Mark> {
         | EventKind::FailedOver { .. }
         | EventKind::PoolExhausted { .. }
         | EventKind::ConfigRefused { .. }
-        | EventKind::ActorRestarted { .. } => Mark::Trouble,
+        | EventKind::ActorRestarted { .. }
+        | EventKind::StoreSetAside { .. }
+        | EventKind::StoreFailing { .. } => Mark::Trouble,
         EventKind::HoldEnded { .. }
         | EventKind::CredentialRenewed
         | EventKind::TokenRefreshed
         | EventKind::TokenAdopted
         | EventKind::RequestEnded { .. }
         | EventKind::RequestReleased
+        | EventKind::StoreHealed { .. }
         | EventKind::Started { .. } => Mark::Good,
         EventKind::ConversationMoved { .. } | EventKind::Detoured { .. } | EventKind::Returned { .. } => Mark::Moved,
         EventKind::BreatherTaken { .. }
