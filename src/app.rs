@@ -19,6 +19,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use duduclaw_actors::clock::SharedClock;
 use duduclaw_actors::event::{EventKind, Severity};
+use duduclaw_actors::journal::Keep;
 use duduclaw_actors::outcome::Evidence;
 use duduclaw_actors::ports::{ActorKind, Heartbeat, Observer};
 use duduclaw_actors::root::{Fleet, Ports, StartError as FleetError};
@@ -39,7 +40,7 @@ use crate::gateway::listener::{Accepting, Address, BindError, Listener, accept};
 use crate::gateway::live::Live;
 use crate::gateway::service::Gateway;
 use crate::metrics::{Metrics, MetricsObserver};
-use crate::store::memory::MemoryStore;
+use crate::store::{StoreFile, in_memory};
 use crate::upstream::client::Client;
 
 pub use home::{DaemonRecord, Home, HomeError};
@@ -154,7 +155,11 @@ pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) ->
     let channels = Channels::new(settings.webhooks.clone(), client.clone(), Arc::clone(&environment));
     let ports = Ports {
         clock: Arc::clone(&clock),
-        store: MemoryStore::default().opener(),
+        store: match role {
+            Role::Daemon => StoreFile::at(home.store_path(), Arc::clone(&clock)).opener(),
+            Role::Companion => in_memory(),
+        },
+        keep: Keep { rows: settings.store.retention(), ..Keep::default() },
         observers: all_observers,
         heartbeat: Arc::new(Hearts { metrics: Arc::clone(&metrics), others: hearts }),
         courier: Arc::clone(&channels) as _,

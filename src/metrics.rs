@@ -11,6 +11,7 @@ use http::StatusCode;
 use prometheus_client::encoding::{EncodeLabelSet, text::encode};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
@@ -26,6 +27,7 @@ pub struct Metrics {
     restarts: Family<ActorLabels, Counter>,
     outages: Counter,
     messages_lost: Counter,
+    store_failing: Gauge,
     head_seconds: Histogram,
     beats: [AtomicU64; 6],
 }
@@ -77,6 +79,7 @@ impl Default for Metrics {
             restarts: Family::default(),
             outages: Counter::default(),
             messages_lost: Counter::default(),
+            store_failing: Gauge::default(),
             head_seconds: Histogram::new(exponential_buckets(0.01, 2.0, 14)),
             beats: std::array::from_fn(|_| AtomicU64::new(0)),
         };
@@ -97,6 +100,7 @@ impl Metrics {
         registry.register("actor_restarts", "Actors that died and were started again", self.restarts.clone());
         registry.register("outages", "Times that no login of a pool worked any more", self.outages.clone());
         registry.register("messages_lost", "Messages that were given up", self.messages_lost.clone());
+        registry.register("store_failing", "1 while the store cannot be read or written", self.store_failing.clone());
         registry.register("head_seconds", "From sending an attempt to its head", self.head_seconds.clone());
     }
 
@@ -153,6 +157,12 @@ impl Metrics {
             EventKind::MessageLost { .. } => {
                 self.messages_lost.inc();
             }
+            EventKind::StoreFailing { .. } => {
+                self.store_failing.set(1);
+            }
+            EventKind::StoreHealed { .. } => {
+                self.store_failing.set(0);
+            }
             EventKind::StateChanged { .. }
             | EventKind::OutageEnded { .. }
             | EventKind::HoldEnded { .. }
@@ -174,6 +184,7 @@ impl Metrics {
             | EventKind::ClockStepped { .. }
             | EventKind::ConfigReloaded
             | EventKind::ConfigRefused { .. }
+            | EventKind::StoreSetAside { .. }
             | EventKind::Started { .. }
             | EventKind::Draining => {}
         }

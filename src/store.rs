@@ -1,3 +1,11 @@
-//! What the fleet remembers.
+//! What the fleet remembers: a database file in the home directory, or one in memory.
+//!
+//! Never here: rules about what is kept, and when it is written; that is the journal's.
 
-pub mod memory;
+mod aside;
+mod file;
+mod memory;
+mod sqlite;
+
+pub use file::StoreFile;
+pub use memory::in_memory;

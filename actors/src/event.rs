@@ -193,6 +193,23 @@ pub enum EventKind {
         /// Which.
         actor: String,
     },
+    /// A store that cannot be used was put aside, unchanged, and a new one begun: what it knew is not known.
+    StoreSetAside {
+        /// Where it lies.
+        kept_at: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The store cannot be read or written. Everything is kept in memory meanwhile.
+    StoreFailing {
+        /// Why.
+        why: String,
+    },
+    /// The store works again, and everything is written.
+    StoreHealed {
+        /// How long it did not, in milliseconds.
+        failed_ms: u64,
+    },
     /// The daemon serves.
     Started {
         /// Where.

@@ -7,18 +7,23 @@
 
 mod actor;
 mod dirty;
+mod retention;
 mod thread;
+mod vitals;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 pub use actor::{Args, JournalActor, Msg};
 pub use dirty::{Dirty, Room};
+pub use retention::Keep;
+pub use vitals::{Comeback, StoreState};
 
-use crate::ports::{Record, Store, StoreError, Table, Write};
-use crate::rows::{EventQuery, EventRow, Retention, SpentRow, UsageQuery, UsageRow, UsageSum};
+use crate::clock::Timestamp;
+use crate::ports::{Opened, Record, Store, StoreError, Table, Write};
+use crate::rows::{EventQuery, EventRow, SpentRow, UsageQuery, UsageRow, UsageSum};
 use crate::slot::{Delivery, Handle, Successor};
 
 /// The longest a record stays only in memory.
@@ -30,10 +35,19 @@ const LOAD_TRIES: u32 = 4;
 const SUCCESSOR_WITHIN: Duration = Duration::from_secs(1);
 
 /// A question to the store, or why there is none to ask.
-pub type Ask = Box<dyn FnOnce(Result<&mut dyn Store, StoreError>) + Send>;
+pub type Ask = Box<dyn FnOnce(Result<&mut dyn Store, StoreError>) -> Fared + Send>;
 
-/// Opens the store, also anew after the thread that held it died.
-pub type OpenStore = Arc<dyn Fn() -> Result<Box<dyn Store>, StoreError> + Send + Sync>;
+/// How the store fared with a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fared {
+    /// It answered.
+    Well,
+    /// It failed, and is to be opened anew.
+    Ill,
+}
+
+/// Opens the store, also anew after it failed or the thread that held it died.
+pub type OpenStore = Arc<dyn Fn() -> Result<Opened, StoreError> + Send + Sync>;
 
 /// The journal as everybody sees it.
 #[derive(Clone, Debug)]
@@ -109,12 +123,22 @@ impl Journal {
         self.query(move |store| store.events(&ask)).await
     }
 
-    /// Drops rows that are too old.
-    ///
-    /// # Errors
-    /// When the store cannot be written.
-    pub async fn prune(&self, keep: Retention) -> Result<(), StoreError> {
-        self.query(move |store| store.prune(keep)).await
+    /// How the store fares.
+    #[must_use]
+    pub fn state(&self, now: Timestamp) -> StoreState {
+        self.dirty.vitals.at(now)
+    }
+
+    /// Changes when a store that could not be used can be used again, with what is to be known of it.
+    #[must_use]
+    pub fn comeback(&self) -> watch::Receiver<Comeback> {
+        self.dirty.vitals.comeback()
+    }
+
+    /// An account begins although its record cannot be read: whatever is found of it later comes by
+    /// [`Journal::comeback`], and is not written over before.
+    pub fn begins_without(&self, key: String) {
+        self.dirty.vitals.missed(key);
     }
 
     /// All records of a table, those included that are not yet written.
@@ -172,7 +196,10 @@ impl Journal {
     ) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
         self.ask(Msg::Ask(Box::new(move |store| {
-            let _ = reply.send(store.and_then(ask));
+            let answer = store.and_then(ask);
+            let fared = if answer.is_ok() { Fared::Well } else { Fared::Ill };
+            let _ = reply.send(answer);
+            fared
         })))?;
         answer.await.map_err(|_| gone())?
     }
@@ -188,3 +215,6 @@ impl Journal {
 fn gone() -> StoreError {
     StoreError::Unavailable("the journal is being started again".to_owned())
 }
+
+#[cfg(test)]
+mod tests;

@@ -59,11 +59,44 @@ pub trait Store: Send {
     /// When the store cannot be read.
     fn events(&mut self, ask: &EventQuery) -> Result<Vec<EventRow>, StoreError>;
 
-    /// Drops rows that are too old. What they added to spent budgets stays, for as long as a month may be asked for.
+    /// Drops some of the rows that are too old: so many as take no longer than a batch. What they added to spent
+    /// budgets stays, for as long as a month may be asked for.
     ///
     /// # Errors
     /// When the store cannot be written.
-    fn prune(&mut self, keep: Retention) -> Result<(), StoreError>;
+    fn prune(&mut self, keep: &Retention) -> Result<Pruned, StoreError>;
+}
+
+/// Whether everything too old is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pruned {
+    /// It is.
+    All,
+    /// There may be more.
+    Some,
+}
+
+/// A store that was opened.
+pub struct Opened {
+    /// The store.
+    pub store: Box<dyn Store>,
+    /// What was found in its place, could not be used, and was kept elsewhere: this store begins empty.
+    pub set_aside: Option<SetAside>,
+}
+
+/// A store that could not be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetAside {
+    /// Where it lies now.
+    pub kept_at: String,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+impl<S: Store + 'static> From<S> for Opened {
+    fn from(store: S) -> Self {
+        Self { store: Box::new(store), set_aside: None }
+    }
 }
 
 /// What is kept together.

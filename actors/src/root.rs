@@ -11,6 +11,7 @@
 //! book of leases, dirty records. So a death costs a moment, never a fact.
 
 pub mod actor;
+mod comeback;
 pub mod steps;
 
 use std::collections::BTreeMap;
@@ -33,9 +34,9 @@ use crate::failover::book::LeaseBook;
 use crate::failover::{self, FailoverHandle};
 use crate::id::{AccountId, EvidenceSeq};
 use crate::inbox::Reader;
-use crate::journal::{Dirty, Journal, OpenStore};
+use crate::journal::{Dirty, Journal, Keep, OpenStore};
 use crate::outcome::{Answered, Ended};
-use crate::ports::{Heartbeat, Observer, Reports, Table};
+use crate::ports::{Heartbeat, Observer, Reports, StoreError, Table};
 use crate::postman::{Courier, Outbox, Post};
 use crate::roster::{AccountSpec, Roster};
 use crate::slot::Slot;
@@ -47,6 +48,8 @@ pub struct Ports {
     pub clock: SharedClock,
     /// Opens the store.
     pub store: OpenStore,
+    /// How long its rows are kept.
+    pub keep: Keep,
     /// Sees every event.
     pub observers: Vec<Box<dyn Observer>>,
     /// Told by every actor that it lives.
@@ -107,6 +110,7 @@ impl Fleet {
         fleet.reload(Roster::clone(&roster)).await?;
         let tasks = fleet.lasting.ports.tasks.clone();
         tasks.spawn(steps::watch(fleet.clone(), fleet.lasting.over.clone()));
+        tasks.spawn(comeback::watch(fleet.clone(), fleet.lasting.over.clone()));
         Ok((fleet, ended))
     }
 
@@ -203,10 +207,15 @@ impl Fleet {
             self.tell(spec.id, Fact::Told(HealthEvent::SettingsChanged(settings)));
             return;
         }
-        let health = remembered
-            .get(&spec.identity.to_string())
-            .and_then(|snapshot| restored(snapshot, spec, settings, now))
-            .unwrap_or_else(|| Health::new(spec.id, settings));
+        let key = spec.identity.to_string();
+        let known = match remembered {
+            Ok(records) => records.get(&key).and_then(|snapshot| restored(snapshot, spec, settings, now)),
+            Err(_) => {
+                self.journal.begins_without(key);
+                None
+            }
+        };
+        let health = known.unwrap_or_else(|| Health::new(spec.id, settings));
         self.lasting.cells.insert(AccountCell::new(spec.id, spec.identity.clone(), spec.entry.clone(), health));
     }
 
@@ -218,18 +227,15 @@ impl Fleet {
     }
 
     async fn remembered(&self) -> Remembered {
-        match self.journal.load(Table::Health).await {
-            Ok(records) => records.into_iter().map(|record| (record.key, record.value)).collect(),
-            Err(error) => {
-                tracing::error!(%error, "what was remembered of the accounts cannot be read; they start cold");
-                BTreeMap::new()
-            }
-        }
+        let records = self.journal.load(Table::Health).await.inspect_err(|error| {
+            tracing::error!(%error, "what was remembered of the accounts cannot be read; they start cold until it can");
+        });
+        Ok(records?.into_iter().map(|record| (record.key, record.value)).collect())
     }
 }
 
 /// What was kept of accounts, by identity.
-type Remembered = BTreeMap<String, Vec<u8>>;
+type Remembered = Result<BTreeMap<String, Vec<u8>>, StoreError>;
 
 fn restored(snapshot: &[u8], spec: &AccountSpec, settings: Settings, now: Timestamp) -> Option<Health> {
     let read = serde_json::from_slice::<Snapshot>(snapshot).map_err(|error| error.to_string());
@@ -251,7 +257,7 @@ impl Reports for Fleet {
 
 impl Lasting {
     fn new(ports: Ports, roster: Roster) -> Arc<Self> {
-        let Ports { clock, store, observers, heartbeat, courier, tasks } = ports;
+        let Ports { clock, store, keep, observers, heartbeat, courier, tasks } = ports;
         let failover = Arc::new(Slot::<failover::actor::Msg>::default());
         let wake = failover.handle();
         let book = LeaseBook::new(move || {
@@ -265,7 +271,7 @@ impl Lasting {
         let post = Post::new(Arc::clone(&outbox), postman.handle());
         let watchman = Watchman::new(roster.subscribe(), Arc::clone(&cells), written.clone(), post);
         Arc::new(Self {
-            ports: actor::Shared { clock, store, heartbeat, courier, tasks },
+            ports: actor::Shared { clock, store, keep, heartbeat, courier, tasks },
             failover,
             book,
             feed: Slot::default(),

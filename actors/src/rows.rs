@@ -198,12 +198,14 @@ pub struct EventQuery {
 }
 
 /// How long rows are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// Rows settled, or events that happened, before are dropped.
     pub before: Wall,
     /// At most so many events are kept.
     pub events: usize,
+    /// What was spent in months that began before this day, `2025-09-01`, is dropped.
+    pub months_from: String,
 }
 
 impl UsageSum {

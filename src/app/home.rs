@@ -1,7 +1,7 @@
 //! The home directory: who owns it, what stands in it.
 //!
 //! `daemon.lock` is held by the one daemon, `daemon.json` says where it listens, `admin-token` is the key to its control
-//! API. All of it is the user's alone.
+//! API, `state.db` is what the fleet remembers. All of it is the user's alone.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -136,6 +136,12 @@ impl Home {
             "" => Err(HomeError::EmptyToken(path)),
             token => Ok(SecretString::from(token)),
         }
+    }
+
+    /// Where the store's file is.
+    #[must_use]
+    pub fn store_path(&self) -> PathBuf {
+        self.0.join("state.db")
     }
 
     fn lock_path(&self) -> PathBuf {

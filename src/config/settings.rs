@@ -156,8 +156,16 @@ pub struct AdminSettings {
 pub struct StoreSettings {
     /// Which one.
     pub url: StoreUrl,
-    /// How many days records are kept.
+    /// How many days rows of usage and events are kept.
     pub retention_days: u32,
+}
+
+impl StoreSettings {
+    /// How long rows are kept.
+    #[must_use]
+    pub fn retention(&self) -> Duration {
+        Duration::from_secs(u64::from(self.retention_days) * 24 * 3600)
+    }
 }
 
 /// Which store.

@@ -71,7 +71,6 @@ fn the_documented_example_has_no_error_and_says_what_is_missing() {
     warning: /c.toml:245: not built yet: [[prices]], since no spend is counted
     warning: /c.toml:253: not built yet: [router]
     warning: /c.toml:263: not built yet: sealing of stored secrets ([secrets] seal, key_file)
-    warning: /c.toml:268: not built yet: [store], since state is kept in memory
     warning: /c.toml:272: not built yet: [dispatch]
     warning: /c.toml:285: channels.webhook.ops: the variable OPS_WEBHOOK_URL is not set, so nothing can be sent; set it
     warning: /c.toml:286: channels.webhook.ops: the variable OPS_WEBHOOK_SECRET is not set, so nothing can be sent; set it

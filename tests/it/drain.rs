@@ -6,10 +6,11 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use duduclaw::sim::{Fault, FaultRule};
-use duduclaw::store::memory::MemoryStore;
+use duduclaw::store::in_memory;
 use duduclaw_actors::account::fact::Fact;
 use duduclaw_actors::account::health::HealthEvent;
 use duduclaw_actors::clock::SystemClock;
+use duduclaw_actors::journal::Keep;
 use duduclaw_actors::ports::{ActorKind, Heartbeat, Table};
 use duduclaw_actors::root::{Fleet, Ports};
 use rustix::process::{Pid, Signal, kill_process};
@@ -300,11 +301,11 @@ async fn the_end_of_the_fleet_writes_down_what_its_accounts_know() {
     let roster = world.running.as_ref().unwrap().gateway.fleet.roster();
     let account = *roster.accounts.keys().next().unwrap();
     for _ in 0..20 {
-        let store = MemoryStore::default();
-        let open = store.opener();
+        let open = in_memory();
         let ports = Ports {
             clock: std::sync::Arc::new(SystemClock::default()),
-            store: store.opener(),
+            store: std::sync::Arc::clone(&open),
+            keep: Keep::default(),
             observers: Vec::new(),
             heartbeat: std::sync::Arc::new(Quiet),
             courier: std::sync::Arc::new(duduclaw_actors::postman::Nowhere),
@@ -314,7 +315,7 @@ async fn the_end_of_the_fleet_writes_down_what_its_accounts_know() {
         fleet.tell(account, Fact::Told(HealthEvent::Paused));
         fleet.stop().await;
         ended.await.unwrap();
-        let kept = open().unwrap().load(Table::Health).unwrap();
+        let kept = open().unwrap().store.load(Table::Health).unwrap();
         let text = String::from_utf8(kept[0].value.clone()).unwrap();
         assert!(text.contains("\"paused\":\"yes\""), "{text}");
     }

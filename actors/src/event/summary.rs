@@ -56,6 +56,13 @@ impl Event {
             EventKind::ConfigReloaded => "A new configuration is in force.".to_owned(),
             EventKind::ConfigRefused { .. } => "A new configuration was refused.".to_owned(),
             EventKind::ActorRestarted { actor } => format!("{actor} died and was started again."),
+            EventKind::StoreSetAside { kept_at, why } => format!(
+                "The store could not be used ({why}). It lies at {kept_at} now, and what it knew is not known any more."
+            ),
+            EventKind::StoreFailing { why } => format!("Everything is kept in memory for now: {why}."),
+            EventKind::StoreHealed { failed_ms } => {
+                format!("The store works again, after {}.", span(Duration::from_millis(*failed_ms)))
+            }
             EventKind::Started { addresses } => format!("The gateway serves at {}.", addresses.join(", ")),
             EventKind::OutageBegan { scope, accounts } => outage(scope, accounts.len()),
             EventKind::OutageEnded { scope, lasted_secs } => {

@@ -4,8 +4,8 @@ use std::sync::{Arc, mpsc};
 
 use tokio::sync::oneshot;
 
-use super::{Ask, Dirty, OpenStore};
-use crate::ports::{Batch, Record, Store, StoreError, Table};
+use super::{Ask, Dirty, Fared, OpenStore};
+use crate::ports::{Record, SetAside, Store, StoreError, Table};
 
 /// What the thread is told to do.
 pub(super) enum Job {
@@ -17,65 +17,112 @@ pub(super) enum Job {
     Ask(Ask),
 }
 
-/// Starts the thread; it ends when the sender is dropped.
-pub(super) fn start(open: OpenStore, dirty: Arc<Dirty>) -> std::io::Result<mpsc::Sender<Job>> {
+/// The thread's desk: the store, which is opened when it is first needed, and anew after it failed.
+struct Desk<T> {
+    open: OpenStore,
+    dirty: Arc<Dirty>,
+    tell: T,
+    store: Option<Box<dyn Store>>,
+}
+
+/// Starts the thread; it ends when the sender is dropped. It tells of stores that were set aside.
+pub(super) fn start(
+    open: OpenStore,
+    dirty: Arc<Dirty>,
+    tell: impl Fn(SetAside) + Send + 'static,
+) -> std::io::Result<mpsc::Sender<Job>> {
     let (jobs, inbox) = mpsc::channel();
-    std::thread::Builder::new().name("store".to_owned()).spawn(move || run(&open, &dirty, &inbox))?;
+    let mut desk = Desk { open, dirty, tell, store: None };
+    std::thread::Builder::new().name("store".to_owned()).spawn(move || {
+        while let Ok(job) = inbox.recv() {
+            desk.perform(job);
+        }
+    })?;
     Ok(jobs)
 }
 
-fn run(open: &OpenStore, dirty: &Dirty, inbox: &mpsc::Receiver<Job>) {
-    let mut store: Option<Box<dyn Store>> = None;
-    while let Ok(job) = inbox.recv() {
+impl<T: Fn(SetAside)> Desk<T> {
+    fn perform(&mut self, job: Job) {
+        let dirty = Arc::clone(&self.dirty);
+        let _alone = dirty.alone();
         match job {
             Job::Write(reply) => {
-                let _ = reply.send(opened(&mut store, open).and_then(|store| write(store, dirty)));
-            }
-            Job::Ask(ask) => {
-                let store = opened(&mut store, open).and_then(|store| write(store, dirty).map(|()| store));
-                ask(store);
+                let _ = reply.send(self.with(|store| write(store, &dirty)));
             }
             Job::Load(table, reply) => {
-                let _ = reply.send(opened(&mut store, open).and_then(|store| load(store, dirty, table)));
+                let _ = reply.send(self.with(|store| load(store, &dirty, table)));
             }
+            Job::Ask(ask) => match self.ready(|store| write(store, &dirty)) {
+                Ok(store) => {
+                    if ask(Ok(store)) == Fared::Ill {
+                        self.store = None;
+                    }
+                }
+                Err(error) => {
+                    ask(Err(error));
+                }
+            },
         }
+    }
+
+    /// Works with the store. One that failed is opened anew the next time.
+    fn with<R>(&mut self, work: impl FnOnce(&mut dyn Store) -> Result<R, StoreError>) -> Result<R, StoreError> {
+        let worked = self.opened().and_then(work);
+        if worked.is_err() {
+            self.store = None;
+        }
+        worked
+    }
+
+    /// The store after this work.
+    fn ready(
+        &mut self,
+        work: impl FnOnce(&mut dyn Store) -> Result<(), StoreError>,
+    ) -> Result<&mut dyn Store, StoreError> {
+        self.with(work)?;
+        self.opened()
+    }
+
+    fn opened(&mut self) -> Result<&mut dyn Store, StoreError> {
+        let mut store = match self.store.take() {
+            Some(store) => store,
+            None => self.open()?,
+        };
+        if self.dirty.vitals.misses_any() {
+            recall(&mut *store, &self.dirty)?;
+        }
+        Ok(&mut **self.store.insert(store))
+    }
+
+    fn open(&self) -> Result<Box<dyn Store>, StoreError> {
+        let opened = (self.open)()?;
+        if let Some(aside) = opened.set_aside {
+            (self.tell)(aside);
+            self.dirty.vitals.empty();
+        }
+        Ok(opened.store)
     }
 }
 
-fn opened<'a>(store: &'a mut Option<Box<dyn Store>>, open: &OpenStore) -> Result<&'a mut dyn Store, StoreError> {
-    let store = match store {
-        Some(store) => store,
-        None => store.insert(open()?),
-    };
-    Ok(&mut **store)
+/// What was kept of accounts that began without knowing of it must not be written over unread.
+fn recall(store: &mut dyn Store, dirty: &Dirty) -> Result<(), StoreError> {
+    let missed = dirty.vitals.missed_among(store.load(Table::Health)?);
+    dirty.spare(Table::Health, &missed);
+    dirty.vitals.found(missed);
+    Ok(())
 }
 
-/// Only this thread takes records out of the map, so none can be missed between the store and the map.
+/// Only one thread at a time takes records out of the map, so none can be missed between the store and the map.
 fn load(store: &mut dyn Store, dirty: &Dirty, table: Table) -> Result<Vec<Record>, StoreError> {
     store.load(table).map(|stored| dirty.overlay(table, stored))
 }
 
-/// Puts the batch back unless it was written, also when the store panics.
 fn write(store: &mut dyn Store, dirty: &Dirty) -> Result<(), StoreError> {
-    let mut taken = PutBack { batch: dirty.take(), dirty };
+    let taken = dirty.take();
     if taken.batch.is_empty() {
         return Ok(());
     }
     store.write(&taken.batch)?;
-    taken.batch = Batch::default();
+    taken.kept();
     Ok(())
-}
-
-struct PutBack<'a> {
-    batch: Batch,
-    dirty: &'a Dirty,
-}
-
-impl Drop for PutBack<'_> {
-    fn drop(&mut self) {
-        let batch = std::mem::take(&mut self.batch);
-        if !batch.is_empty() {
-            self.dirty.put_back(batch);
-        }
-    }
 }

@@ -16,7 +16,7 @@ use crate::clock::SharedClock;
 use crate::failover::actor::{self as failover, FailoverActor};
 use crate::failover::book::LeaseBook;
 use crate::failover::{ConversationRecord, FailoverHandle};
-use crate::journal::{self, Dirty, Journal, JournalActor, OpenStore};
+use crate::journal::{self, Dirty, Journal, JournalActor, Keep, OpenStore};
 use crate::ports::{ActorKind, EventSink, Heartbeat, Record, SharedSink, StoreError, Table};
 use crate::postman::{self, Courier, Outbox, Post, PostmanActor};
 use crate::restart::{Restart, RestartBudget};
@@ -86,6 +86,7 @@ pub struct Lasting {
 pub(super) struct Shared {
     pub(super) clock: SharedClock,
     pub(super) store: OpenStore,
+    pub(super) keep: Keep,
     pub(super) heartbeat: Arc<dyn Heartbeat>,
     pub(super) courier: Arc<dyn Courier>,
     pub(super) tasks: TaskTracker,
@@ -326,6 +327,8 @@ impl State {
         let args = journal::Args {
             dirty: Arc::clone(&self.lasting.dirty),
             open: ports.store,
+            keep: ports.keep,
+            events: self.lasting.events(),
             clock: ports.clock,
             tasks: ports.tasks,
             heartbeat: ports.heartbeat,

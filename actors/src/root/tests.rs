@@ -17,7 +17,7 @@ use crate::id::{
     UpstreamId,
 };
 use crate::outcome::{CallKind, Evidence, HoldScope, Outcome, QuotaReading, QuotaRefusal};
-use crate::ports::{ActorKind, Batch, Record, Store, StoreError};
+use crate::ports::{ActorKind, Batch, Opened, Pruned, Record, Store, StoreError};
 use crate::roster::{PoolSettings, RotationSettings, Strategy, Switch, UpstreamSpec, WindowCaps, WindowLimits};
 use crate::rows::{EventQuery, EventRow, Retention, SpentRow, UsageQuery, UsageSum};
 
@@ -92,8 +92,8 @@ impl Store for Shelf {
         Ok(Vec::new())
     }
 
-    fn prune(&mut self, _: Retention) -> Result<(), StoreError> {
-        Ok(())
+    fn prune(&mut self, _: &Retention) -> Result<Pruned, StoreError> {
+        Ok(Pruned::All)
     }
 }
 
@@ -145,7 +145,8 @@ impl House {
         observers.push(Box::new(eyes.clone()));
         let ports = Ports {
             clock: Arc::clone(&clock) as _,
-            store: Arc::new(move || Ok(Box::new(store.clone()))),
+            store: Arc::new(move || Ok(Opened::from(store.clone()))),
+            keep: Keep::default(),
             observers,
             heartbeat: Arc::clone(&heart) as _,
             courier: Arc::new(crate::postman::Nowhere),

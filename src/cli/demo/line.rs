@@ -100,7 +100,9 @@ fn mark(kind: &EventKind) -> Option<Mark> {
         | EventKind::ConfigRefused { .. }
         | EventKind::ActorRestarted { .. }
         | EventKind::OutageBegan { .. }
-        | EventKind::MessageLost { .. } => Mark::Trouble,
+        | EventKind::MessageLost { .. }
+        | EventKind::StoreSetAside { .. }
+        | EventKind::StoreFailing { .. } => Mark::Trouble,
         EventKind::HoldEnded { .. }
         | EventKind::CredentialRenewed
         | EventKind::TokenRefreshed
@@ -108,6 +110,7 @@ fn mark(kind: &EventKind) -> Option<Mark> {
         | EventKind::RequestEnded { .. }
         | EventKind::RequestReleased
         | EventKind::OutageEnded { .. }
+        | EventKind::StoreHealed { .. }
         | EventKind::Started { .. } => Mark::Good,
         EventKind::ConversationMoved { .. } | EventKind::Detoured { .. } | EventKind::Returned { .. } => Mark::Moved,
         EventKind::BreatherTaken { .. }

@@ -40,7 +40,10 @@ impl Checker<'_> {
         let scheme = url.trim().split_once("://").map(|(scheme, _)| scheme);
         match (url.trim(), scheme) {
             ("sqlite", _) => StoreUrl::Sqlite,
-            (postgres, Some("postgres" | "postgresql")) => StoreUrl::Postgres(postgres.to_owned()),
+            (postgres, Some("postgres" | "postgresql")) => {
+                self.not_built(url.mark, "store.url = \"postgres://…\"; state is kept in the home's state.db");
+                StoreUrl::Postgres(postgres.to_owned())
+            }
             _ => {
                 self.error(url.mark, "store.url must be \"sqlite\" or begin with postgres://");
                 StoreUrl::Sqlite
@@ -78,9 +81,6 @@ impl Checker<'_> {
         }
         if let Some(secrets) = &raw.secrets {
             self.secrets(secrets);
-        }
-        if let Some(store) = &raw.store {
-            self.not_built(store.mark, "[store], since state is kept in memory");
         }
         if let Some(dispatch) = &raw.dispatch {
             self.dispatch(dispatch);

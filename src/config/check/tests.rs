@@ -511,7 +511,6 @@ level = \"duduclaw=loud\"
     error: c:10: router.local_fast names "nobody", which is not declared
     error: c:11: router.local_strong needs provider and model
     warning: c:13: not built yet: sealing of stored secrets ([secrets] seal, key_file)
-    warning: c:14: not built yet: [store], since state is kept in memory
     error: c:15: store.url must be "sqlite" or begin with postgres://
     error: c:16: store.retention_days must be at least 1
     warning: c:17: not built yet: [dispatch]
@@ -528,6 +527,10 @@ level = \"duduclaw=loud\"
     error: c:28: [channels.telegram] has no allow
     error: c:30: log.level "duduclaw=loud" is no level; trace, debug, info, warn, error, or e.g. "duduclaw=debug,hyper=warn"
     "#);
+    insta::assert_snapshot!(
+        said("[store]\nurl = \"postgres://u:secret@h/db\""),
+        @r#"warning: c:2: not built yet: store.url = "postgres://…"; state is kept in the home's state.db"#
+    );
     insta::assert_snapshot!(said("[notify]\nchannel = \"pigeon\"\ntarget = \"t\""), @r#"
     error: c:2: notify.channel "pigeon" is none of webhook, telegram
     "#);
