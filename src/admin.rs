@@ -1,98 +1,208 @@
-//! The control API: what an operator may see of the fleet, for whoever shows the key.
+//! The control API: what operators see of the fleet and do to it, for whoever shows a key.
 //!
-//! Never here: inference. The key opens nothing there, and client tokens open nothing here.
+//! Every verb stands once in [`table`], and is asked for at two doors: by its HTTP path (`rest`) and by its name in
+//! JSON-RPC (`rpc`). The document that describes both is made from the same table. A new verb is a function and a line.
+//!
+//! Never here: inference. The keys open nothing there, and client tokens open nothing here.
 
+mod accounts;
+mod body;
 mod counts;
+mod desk;
+mod document;
+mod fault;
+mod health;
+mod keys;
+mod names;
 mod pool;
+mod rest;
+mod rpc;
+mod table;
+mod verb;
 
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use duduclaw_actors::clock::SharedClock;
-use duduclaw_actors::root::Fleet;
-use http::header::AUTHORIZATION;
-use http::{HeaderMap, Method, Request};
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Method, Request, StatusCode};
 use hyper::body::Incoming;
-use secrecy::{ExposeSecret, SecretString};
-use sha2::{Digest, Sha256};
-use subtle::ConstantTimeEq;
+use secrecy::SecretString;
+use serde_json::{Map, Value};
 
-use crate::credentials::Vault;
-use crate::gateway::answer::{Answer, json};
+use self::fault::{Fault, FaultKind};
+use self::keys::{HomeKey, Visitor};
+use self::rpc::{Item, Message, Params};
+use self::verb::{Call, Verb};
+use crate::config::operators::Access;
+use crate::gateway::answer::{self, Answer, json};
+use crate::gateway::arrival::Arrival;
 use crate::gateway::control::{Answering, Control};
-use crate::gateway::error::ApiError;
-use crate::gateway::headers::token;
 use crate::gateway::live::Live;
 
+pub use accounts::{AccountAnswer, AccountsView, ListedAccount};
 pub use counts::Counts;
+pub use desk::{ConfigKeeper, Desk, Keeping, Refused, Reloaded};
+pub use health::HealthView;
 pub use pool::{PoolAccount, PoolProvider, PoolView, SpendView, WindowView};
-
-/// A slot for the key beside `Authorization`.
-const ADMIN_TOKEN: &str = "x-duduclaw-admin-token";
-
-/// What the control API draws from.
-pub struct Sources {
-    /// The fleet.
-    pub fleet: Fleet,
-    /// What is known of its secrets.
-    pub vault: Vault,
-    /// What became of its attempts.
-    pub counts: Counts,
-    /// Tells the time.
-    pub clock: SharedClock,
-}
 
 /// The control API.
 pub struct Admin {
-    key: SecretString,
-    sources: Sources,
+    key: HomeKey,
+    desk: Arc<Desk>,
+    verbs: Vec<Verb>,
+    document: OnceLock<Bytes>,
+}
+
+/// A request that was let in.
+struct Asked<'a> {
+    live: Arc<Live>,
+    visitor: &'a Visitor,
+    id: &'a str,
 }
 
 impl Control for Admin {
-    /// Compared by hash, in constant time.
-    fn is_key(&self, token: &[u8]) -> bool {
-        let key = Sha256::digest(self.key.expose_secret().as_bytes());
-        Sha256::digest(token).ct_eq(&key).into()
+    fn is_key(&self, live: &Live, token: &[u8]) -> bool {
+        self.key.is(token) || live.settings.server.operator(token).is_some()
     }
 
-    fn answer(&self, live: Arc<Live>, request: Request<Incoming>, local: Option<SocketAddr>) -> Answering<'_> {
+    fn answer<'a>(
+        &'a self,
+        live: Arc<Live>,
+        request: Request<Incoming>,
+        arrival: Arrival,
+        id: &'a str,
+    ) -> Answering<'a> {
         Box::pin(async move {
-            self.check(&live, request.headers(), local)?;
-            self.show(&live, &request).await
+            let visitor = self.key.admit(&live.settings.server, request.headers(), arrival)?;
+            let asked = Asked { live, visitor: &visitor, id };
+            Ok(self.serve(&asked, request).await.unwrap_or_else(|fault| fault.answer(id)))
         })
     }
 }
 
 impl Admin {
-    /// The API that this key opens.
+    /// The API that this key opens, beside the tokens of the configuration.
     #[must_use]
-    pub fn new(key: SecretString, sources: Sources) -> Self {
-        Self { key, sources }
+    pub fn new(key: &SecretString, desk: Desk) -> Self {
+        Self { key: HomeKey::new(key), desk: Arc::new(desk), verbs: table::verbs(), document: OnceLock::new() }
     }
 
-    /// Whoever is not on this machine finds nothing unless the configuration opens it; the key is asked of everybody.
-    fn check(&self, live: &Live, headers: &HeaderMap, local: Option<SocketAddr>) -> Result<(), ApiError> {
-        if live.settings.server.admin.is_none() && !local.is_none_or(|local| local.ip().to_canonical().is_loopback()) {
-            return Err(ApiError::NotFound("nothing is served at this path".to_owned()));
-        }
-        self.authenticate(headers)
-    }
-
-    async fn show(&self, live: &Live, request: &Request<Incoming>) -> Result<Answer, ApiError> {
-        match (request.uri().path(), request.method()) {
-            ("/admin/api/pool", &Method::GET) => Ok(json(&pool::view(&self.sources, live).await)),
-            ("/admin/api/pool", _) => Err(ApiError::Method("GET")),
-            _ => Err(ApiError::NotFound("the control API has nothing at this path".to_owned())),
+    async fn serve(&self, asked: &Asked<'_>, request: Request<Incoming>) -> Result<Answer, Fault> {
+        match request.uri().path() {
+            "/rpc" => self.rpc(asked, request).await,
+            document::PATH => only(Method::GET, &request).map(|()| self.described()),
+            _ => self.rest(asked, request).await,
         }
     }
 
-    fn authenticate(&self, headers: &HeaderMap) -> Result<(), ApiError> {
-        let mut shown = headers.get_all(AUTHORIZATION).iter().chain(headers.get_all(ADMIN_TOKEN));
-        if shown.any(|value| self.is_key(token(value.as_bytes()))) {
-            return Ok(());
+    async fn rest(&self, asked: &Asked<'_>, request: Request<Incoming>) -> Result<Answer, Fault> {
+        let (verb, mut params) = rest::find(&self.verbs, request.method(), request.uri().path())?;
+        may(asked.visitor, verb)?;
+        rest::add_query(verb, request.uri().query().unwrap_or_default(), &mut params)?;
+        if verb.method != Method::GET && verb.method != Method::DELETE {
+            let body = body::read(request).await?;
+            if !body.is_empty() {
+                let given = serde_json::from_slice(&body);
+                rest::add_body(given.map_err(|e| Fault::invalid(format!("the body is no JSON: {e}")))?, &mut params)?;
+            }
         }
-        Err(ApiError::Unauthenticated(
-            "the control API asks for the key in <home>/admin-token, as `Authorization: Bearer`".to_owned(),
-        ))
+        Ok(json(&self.perform(asked, verb, params).await?))
     }
+
+    async fn rpc(&self, asked: &Asked<'_>, request: Request<Incoming>) -> Result<Answer, Fault> {
+        only(Method::POST, &request)?;
+        match rpc::read(&body::read(request).await?) {
+            Message::Hopeless(why) => Ok(json(&why)),
+            Message::Single(item) => Ok(self.single(asked, item).await),
+            Message::Batch(items) => {
+                let mut answers = Vec::new();
+                for item in items {
+                    answers.extend(self.item(asked, item).await.0);
+                }
+                Ok(if answers.is_empty() { nothing_to_say() } else { json(&answers) })
+            }
+        }
+    }
+
+    /// One request that is no batch: whoever may not do it is told so by the status too.
+    async fn single(&self, asked: &Asked<'_>, item: Item) -> Answer {
+        let (said, kind) = self.item(asked, item).await;
+        let Some(said) = said else { return nothing_to_say() };
+        let mut answer = json(&said);
+        if kind == Some(FaultKind::Forbidden) {
+            *answer.status_mut() = StatusCode::FORBIDDEN;
+        }
+        answer
+    }
+
+    /// What is said to one request, and why it was refused.
+    async fn item(&self, asked: &Asked<'_>, item: Item) -> (Option<Value>, Option<FaultKind>) {
+        let request = match item {
+            Item::Wrong(why) => return (Some(why), None),
+            Item::Request(request) => request,
+        };
+        let Some(verb) = self.verbs.iter().find(|verb| verb.name == request.method) else {
+            return (request.id.map(|id| rpc::no_such_method(&id, &request.method)), None);
+        };
+        let done = match request.params {
+            Params::Named(params) => match may(asked.visitor, verb) {
+                Ok(()) => self.perform(asked, verb, params).await,
+                Err(fault) => Err(fault),
+            },
+            Params::Positional => Err(Fault::invalid("parameters are given by name, as an object")),
+        };
+        let kind = done.as_ref().err().map(|fault| fault.kind.clone());
+        let said = request.id.map(|id| match done {
+            Ok(result) => rpc::result_answer(&id, result),
+            Err(fault) => rpc::fault_answer(&id, &fault, asked.id),
+        });
+        (said, kind)
+    }
+
+    /// What changes something is done to its end, also when whoever asked for it has gone away.
+    async fn perform(&self, asked: &Asked<'_>, verb: &Verb, params: Map<String, Value>) -> Result<Value, Fault> {
+        let call = Call { desk: Arc::clone(&self.desk), live: Arc::clone(&asked.live) };
+        if verb.access == Access::Read {
+            return verb.run(call, Value::Object(params)).await;
+        }
+        let on = params.get("account").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let done = self.desk.tasks.spawn(verb.run(call, Value::Object(params))).await;
+        let done = done.unwrap_or_else(|_| Err(Fault::internal()));
+        let outcome = done.as_ref().map_or_else(ToString::to_string, |_| "done".to_owned());
+        tracing::info!(
+            request = asked.id,
+            operator = &*asked.visitor.name,
+            verb = verb.name,
+            account = on,
+            outcome,
+            "control"
+        );
+        done
+    }
+
+    fn described(&self) -> Answer {
+        let made = || serde_json::to_vec(&document::document(&self.verbs)).unwrap_or_default().into();
+        let mut answer = answer::whole(self.document.get_or_init(made).clone());
+        answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        answer
+    }
+}
+
+fn may(visitor: &Visitor, verb: &Verb) -> Result<(), Fault> {
+    if visitor.access >= verb.access {
+        return Ok(());
+    }
+    let text = format!("the token of {:?} may only read, and {} changes something", visitor.name, verb.name);
+    Err(Fault::new(FaultKind::Forbidden, text).hint("use a token of [server.admin] tokens_env"))
+}
+
+fn only(method: Method, request: &Request<Incoming>) -> Result<(), Fault> {
+    if *request.method() == method { Ok(()) } else { Err(rest::refused(method.to_string())) }
+}
+
+/// The answer to notifications alone.
+fn nothing_to_say() -> Answer {
+    let mut answer = answer::whole("");
+    *answer.status_mut() = StatusCode::NO_CONTENT;
+    answer
 }

@@ -6,6 +6,7 @@
 //! Stopping: 1 no new connection · 2 idle connections close after a moment · 3 answers in flight have their time, then
 //! end with an error event · 4 the fleet writes down what it knows · 5 the sockets and the lock go.
 
+mod doors;
 mod home;
 mod log;
 mod news;
@@ -27,16 +28,16 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::admin::{Admin, Counts, Sources};
+use crate::admin::{Admin, Counts, Desk};
 use crate::channels::Channels;
 use crate::config::Ready;
-use crate::config::bind::Bind;
 use crate::config::report::{self, Report};
 use crate::credentials::{Environment, TokenExchange, Vault, VaultParts};
+use crate::gateway::arrival::Door;
 use crate::gateway::body::Room;
 use crate::gateway::bounds::{Bounds, saturated};
 use crate::gateway::hold::Holds;
-use crate::gateway::listener::{Accepting, Address, BindError, Listener, accept};
+use crate::gateway::listener::{Accepting, Address, BindError, accept};
 use crate::gateway::live::Live;
 use crate::gateway::service::Gateway;
 use crate::metrics::{Metrics, MetricsObserver};
@@ -46,6 +47,8 @@ use crate::upstream::client::Client;
 pub use home::{DaemonRecord, Home, HomeError};
 pub use news::NewsDesk;
 pub use reload::{Configuration, Machine};
+
+use reload::{Reloader, ReloaderParts};
 
 /// How long idle connections stay open while draining, so that no client's next request meets a closed door.
 const IDLE_GRACE: Duration = Duration::from_secs(5);
@@ -105,11 +108,13 @@ pub enum StartError {
 pub struct Running {
     /// Where it listens.
     pub addresses: Vec<Address>,
+    /// Where it takes commands.
+    pub control: Vec<Address>,
     /// The gateway.
     pub gateway: Arc<Gateway>,
     /// What was said of the configuration.
     pub report: Report,
-    reloader: Arc<reload::Reloader>,
+    reloader: Arc<Reloader>,
     fleet_ended: JoinHandle<()>,
     accepting: Accepting,
     acceptors: TaskTracker,
@@ -141,9 +146,9 @@ pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) ->
         Role::Daemon => Some(home.lock()?),
         Role::Companion => None,
     };
-    let listeners = listeners(&settings.server.binds, role).await?;
-    let addresses =
-        listeners.iter().map(Listener::address).collect::<Result<Vec<_>, _>>().map_err(StartError::Socket)?;
+    let listeners = doors::open(&settings.server, &home, role, &environment).await?;
+    let addresses = doors::addresses(&listeners, Door::serves_clients)?;
+    let control = doors::addresses(&listeners, Door::serves_operators)?;
 
     let metrics = Arc::new(Metrics::default());
     let counts = Counts::default();
@@ -176,19 +181,41 @@ pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) ->
         environment: Arc::clone(&environment),
     });
     vault.assign(reload::assignments(&topology, &fleet, &environment)).await;
-    let sources = Sources { fleet: fleet.clone(), vault: vault.clone(), counts, clock: Arc::clone(&clock) };
+    let live = Arc::new(ArcSwap::from_pointee(Live::new(Arc::clone(&settings), topology)));
+    let parts = ReloaderParts {
+        live: Arc::clone(&live),
+        fleet: fleet.clone(),
+        vault: vault.clone(),
+        channels,
+        environment,
+        source: loaded.report.source.clone(),
+        tasks: tasks.clone(),
+    };
+    let reloader = Arc::new(Reloader::new(configuration, parts));
+    let draining = CancellationToken::new();
+    let desk = Desk {
+        fleet: fleet.clone(),
+        vault: vault.clone(),
+        counts,
+        clock: Arc::clone(&clock),
+        keeper: Arc::clone(&reloader) as _,
+        tasks: tasks.clone(),
+        draining: draining.clone(),
+        started: clock.now(),
+        addresses: addresses.iter().map(ToString::to_string).collect(),
+    };
     let gateway = Arc::new(Gateway {
         client,
         holds: Holds::new(settings.server.max_concurrent.map_or(HELD_UNBOUNDED, |most| (most as usize / 2).max(1))),
         room: Room::new(saturated(settings.server.limits.buffered)),
         bounds: Bounds::new(settings.server.max_concurrent),
-        control: Box::new(Admin::new(home.admin_token()?, sources)),
-        live: ArcSwap::from_pointee(Live::new(Arc::clone(&settings), topology)),
+        control: Box::new(Admin::new(&home.admin_token()?, desk)),
+        live,
         fleet,
         vault,
         clock,
         tasks,
-        draining: CancellationToken::new(),
+        draining,
         stop: CancellationToken::new(),
         metrics,
     });
@@ -199,26 +226,20 @@ pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) ->
         close_idle: CancellationToken::new(),
     };
     let acceptors = TaskTracker::new();
-    for listener in listeners {
-        acceptors.spawn(accept(listener, accepting.clone()));
+    for (listener, door) in listeners {
+        acceptors.spawn(accept(listener, door, accepting.clone()));
     }
     if let Some(lock) = &lock {
-        lock.announce(&addresses);
+        lock.announce(&addresses, &control);
     }
     gateway.vault.watch();
-    let reloader = Arc::new(reload::Reloader::new(
-        configuration,
-        loaded.report.source.clone(),
-        Arc::clone(&gateway),
-        channels,
-        environment,
-    ));
     watch::watch(Arc::clone(&reloader), background.clone());
     polling::poll(Arc::clone(&gateway), background.clone());
     let shown = addresses.iter().map(ToString::to_string).collect();
     gateway.tell(EventKind::Started { addresses: shown }, Severity::Info, None, Evidence::default());
     Ok(Running {
         addresses,
+        control,
         gateway,
         report: loaded.report,
         reloader,
@@ -244,47 +265,11 @@ impl Heartbeat for Hearts {
     }
 }
 
-async fn listeners(binds: &[Bind], role: Role) -> Result<Vec<Listener>, StartError> {
-    if role == Role::Companion {
-        let any = Address::Tcp(std::net::SocketAddr::from(([127, 0, 0, 1], 0)));
-        return Ok(vec![Listener::bind(&any).await?]);
-    }
-    let inherited = Listener::inherited().map_err(StartError::Inherited)?;
-    if !inherited.is_empty() {
-        return Ok(inherited);
-    }
-    let mut listeners = Vec::new();
-    for bind in binds {
-        listeners.extend(bound(bind).await?);
-    }
-    Ok(listeners)
-}
-
-/// `localhost` is both families, where the machine has both, on one port.
-async fn bound(bind: &Bind) -> Result<Vec<Listener>, BindError> {
-    match bind {
-        Bind::Tcp(address) => Ok(vec![Listener::bind(&Address::Tcp(*address)).await?]),
-        Bind::Unix(path) => Ok(vec![Listener::bind(&Address::Unix(path.clone())).await?]),
-        Bind::Localhost(port) => {
-            let first = Listener::bind(&Address::Tcp(([127, 0, 0, 1], *port).into())).await?;
-            let port = match first.address() {
-                Ok(Address::Tcp(address)) => address.port(),
-                Ok(Address::Unix(_)) | Err(_) => *port,
-            };
-            let six = std::net::SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, port));
-            match Listener::bind(&Address::Tcp(six)).await {
-                Ok(second) => Ok(vec![first, second]),
-                Err(error @ BindError::Taken { .. }) => Err(error),
-                Err(BindError::Failed { .. }) => Ok(vec![first]),
-            }
-        }
-    }
-}
-
 impl Running {
     /// Reads the configuration again and puts it in force if it is good.
     pub async fn reload(&self) {
-        self.reloader.reload().await;
+        // What is refused was said.
+        let _ = self.reloader.reload().await;
     }
 
     /// Waits until the fleet dies of itself, which only a fault of ours brings about.

@@ -14,6 +14,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 mod check;
 mod claude;
 mod completions;
+mod control;
 mod daemon;
 mod demo;
 mod env;
@@ -115,8 +116,23 @@ pub fn main() -> ExitCode {
         Err(error) if is_closed_pipe(&error) => Exit::Done.into(),
         Err(error) => {
             eprintln!("duduclaw: {error:#}");
-            Exit::Failed.into()
+            error.downcast_ref::<Ended>().map_or(Exit::Failed, |ended| ended.exit).into()
         }
+    }
+}
+
+/// Why a command ends, with the exit code that says so.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+pub(crate) struct Ended {
+    exit: Exit,
+    text: String,
+}
+
+impl Ended {
+    /// The error that ends a command so.
+    pub(crate) fn error(exit: Exit, text: String) -> anyhow::Error {
+        Self { exit, text }.into()
     }
 }
 

@@ -11,6 +11,7 @@ mod discover;
 mod document;
 mod inspect;
 pub mod locate;
+pub mod operators;
 pub mod origin;
 pub mod problem;
 mod raw;

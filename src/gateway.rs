@@ -6,6 +6,7 @@
 
 pub mod access;
 pub mod answer;
+pub mod arrival;
 mod attempt;
 pub mod body;
 pub mod bounds;

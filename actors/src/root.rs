@@ -39,7 +39,7 @@ use crate::outcome::{Answered, Ended};
 use crate::ports::{Heartbeat, Observer, Reports, StoreError, Table};
 use crate::postman::{Courier, Outbox, Post};
 use crate::roster::{AccountSpec, Roster};
-use crate::slot::Slot;
+use crate::slot::{Delivery, Slot, Successor};
 use actor::{Lasting, Msg, RootActor};
 
 /// What the world gives the fleet.
@@ -77,6 +77,23 @@ pub struct Fleet {
 #[derive(Debug, thiserror::Error)]
 #[error("the fleet could not start: {0}")]
 pub struct StartError(String);
+
+/// Why an account was not told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Undelivered {
+    /// It is in no fleet of ours.
+    #[error("the fleet does not have this account")]
+    Unknown,
+    /// It kills the account's actor again and again.
+    #[error("the account cannot take it in; the log says why")]
+    SetAside,
+    /// Nobody is there to tell any more.
+    #[error("the fleet has stopped")]
+    Stopped,
+}
+
+/// How many incarnations of an account are waited for.
+const DELIVER_TRIES: u32 = 5;
 
 impl std::fmt::Debug for Fleet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -159,6 +176,36 @@ impl Fleet {
             actor.cast(crate::account::actor::Msg::Look);
         }
         pushed.seq
+    }
+
+    /// Tells an account what happened to it, and waits until it has taken that in and it is to be written down: whoever
+    /// looks from then on sees it, and a flush of the journal makes it last.
+    ///
+    /// # Errors
+    /// When the account is not known, cannot take it in, or the fleet has stopped.
+    pub async fn deliver(&self, account: AccountId, fact: Fact) -> Result<(), Undelivered> {
+        let (Some(cell), Some(actor)) = (self.lasting.cells.get(account), self.lasting.directory.handle(account))
+        else {
+            return Err(Undelivered::Unknown);
+        };
+        let seq = self.tell(account, fact);
+        for _ in 0..DELIVER_TRIES {
+            let seen = actor.incarnation();
+            let (reply, settled) = oneshot::channel();
+            let sent = actor.cast(crate::account::actor::Msg::Settle(reply)) == Delivery::Taken;
+            if sent && settled.await.is_ok() {
+                let taken_in = cell.committed().applied >= seq;
+                return if taken_in { Ok(()) } else { Err(Undelivered::SetAside) };
+            }
+            let successor = tokio::select! {
+                next = actor.next_incarnation(seen) => next,
+                () = self.lasting.over.cancelled() => Successor::Never,
+            };
+            if successor == Successor::Never {
+                return Err(Undelivered::Stopped);
+            }
+        }
+        Err(Undelivered::SetAside)
     }
 
     /// The present moment.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use duduclaw_actors::event::{AttemptResult, Event, EventKind};
 use duduclaw_actors::id::EntryId;
 use duduclaw_actors::ports::Observer;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The figures of all accounts.
@@ -15,7 +16,7 @@ pub struct Counts {
 }
 
 /// One account's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Count {
     /// Attempts.
     pub attempted: u64,

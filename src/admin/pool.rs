@@ -11,23 +11,26 @@ use duduclaw_actors::id::{AccountId, EvidenceSeq, ModelScope, Window};
 use duduclaw_actors::outcome::QuotaStatus;
 use duduclaw_actors::roster::{AccountSpec, Switch, TieOrder};
 use duduclaw_actors::standing::{CredentialState, Hold, Paused, Standing, State};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Sources;
 use super::counts::Count;
+use super::desk::Desk;
+use super::fault::Fault;
+use super::verb::{Call, Nothing};
 use crate::config::topology::Element;
 use crate::credentials::Vault;
 use crate::gateway::live::Live;
 
 /// The whole fleet.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PoolView {
     /// Providers in declaration order.
     pub providers: Vec<PoolProvider>,
 }
 
 /// One provider.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PoolProvider {
     /// Its name.
     pub name: String,
@@ -40,7 +43,7 @@ pub struct PoolProvider {
 }
 
 /// One account.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PoolAccount {
     /// Its name.
     pub name: String,
@@ -100,7 +103,7 @@ pub struct PoolAccount {
 }
 
 /// One quota window.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct WindowView {
     /// Share used.
     pub utilization: Option<f64>,
@@ -115,7 +118,7 @@ pub struct WindowView {
 }
 
 /// Spend against the budget, in US dollars. Null until budgets are kept.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct SpendView {
     /// This billing month.
     pub month: Option<f64>,
@@ -126,25 +129,40 @@ pub struct SpendView {
 }
 
 /// The fleet now.
-pub(super) async fn view(sources: &Sources, live: &Live) -> PoolView {
-    let now = sources.clock.now();
-    let snapshot = sources.fleet.failover.snapshot().await.map(|snapshot| snapshot.accounts).unwrap_or_default();
-    let seen: BTreeMap<AccountId, AccountSnapshot> = snapshot.into_iter().map(|a| (a.account, a)).collect();
-    let providers = live.topology.elements().iter().map(|element| {
-        let accounts = element.accounts.iter().filter_map(|id| {
-            let spec = live.topology.roster().accounts.get(id)?;
-            let health = sources.fleet.health(*id)?;
-            let about = About { spec, health: &health, seen: seen.get(id), live, now };
-            Some(about.view(&sources.vault, element, sources.counts.of(&spec.entry)))
-        });
-        PoolProvider {
-            name: element.name.to_string(),
-            family: element.family.as_str().to_owned(),
-            auth: element.auth.as_str().to_owned(),
-            accounts: accounts.collect(),
-        }
+pub(super) async fn pool(call: Call, _: Nothing) -> Result<PoolView, Fault> {
+    let look = Look::take(&call).await;
+    let providers = call.live.topology.elements().iter().map(|element| PoolProvider {
+        name: element.name.to_string(),
+        family: element.family.as_str().to_owned(),
+        auth: element.auth.as_str().to_owned(),
+        accounts: element.accounts.iter().filter_map(|id| look.account(element, *id)).collect(),
     });
-    PoolView { providers: providers.collect() }
+    Ok(PoolView { providers: providers.collect() })
+}
+
+/// A look at the fleet, at one moment.
+pub(super) struct Look<'a> {
+    desk: &'a Desk,
+    live: &'a Live,
+    seen: BTreeMap<AccountId, AccountSnapshot>,
+    now: Timestamp,
+}
+
+impl<'a> Look<'a> {
+    pub(super) async fn take(call: &'a Call) -> Self {
+        let Call { desk, live } = call;
+        let snapshot = desk.fleet.failover.snapshot().await.map(|snapshot| snapshot.accounts).unwrap_or_default();
+        let seen = snapshot.into_iter().map(|account| (account.account, account)).collect();
+        Self { desk, live, seen, now: desk.clock.now() }
+    }
+
+    /// An account as it is shown in this element; none where this version cannot use it.
+    pub(super) fn account(&self, element: &Element, id: AccountId) -> Option<PoolAccount> {
+        let spec = self.live.topology.roster().accounts.get(&id)?;
+        let health = self.desk.fleet.health(id)?;
+        let about = About { spec, health: &health, seen: self.seen.get(&id), live: self.live, now: self.now };
+        Some(about.view(&self.desk.vault, element, self.desk.counts.of(&spec.entry)))
+    }
 }
 
 struct About<'a> {

@@ -1,7 +1,8 @@
 //! The home directory: who owns it, what stands in it.
 //!
 //! `daemon.lock` is held by the one daemon, `daemon.json` says where it listens, `admin-token` is the key to its control
-//! API, `state.db` is what the fleet remembers. All of it is the user's alone.
+//! API, `control.sock` the way to it that asks for no key, `state.db` what the fleet remembers. All of it is the user's
+//! alone.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -36,6 +37,9 @@ pub struct DaemonRecord {
     pub pid: u32,
     /// Where it listens.
     pub addresses: Vec<String>,
+    /// Where it takes commands.
+    #[serde(default)]
+    pub control: Vec<String>,
 }
 
 /// Why the home cannot be used.
@@ -144,6 +148,12 @@ impl Home {
         self.0.join("state.db")
     }
 
+    /// Where the daemon takes commands from this machine without a key.
+    #[must_use]
+    pub fn control_socket(&self) -> PathBuf {
+        self.0.join("control.sock")
+    }
+
     fn lock_path(&self) -> PathBuf {
         self.0.join("daemon.lock")
     }
@@ -170,9 +180,9 @@ fn patiently(take: impl Fn() -> Result<(), TryLockError>) -> Result<(), TryLockE
 
 impl Lock {
     /// Writes down where the daemon listens. Only a convenience: without it the configuration says where to look.
-    pub fn announce(&self, addresses: &[Address]) {
-        let record =
-            DaemonRecord { pid: std::process::id(), addresses: addresses.iter().map(ToString::to_string).collect() };
+    pub fn announce(&self, addresses: &[Address], control: &[Address]) {
+        let texts = |addresses: &[Address]| addresses.iter().map(ToString::to_string).collect();
+        let record = DaemonRecord { pid: std::process::id(), addresses: texts(addresses), control: texts(control) };
         let written =
             serde_json::to_vec(&record).map_err(io::Error::from).and_then(|json| fs::write(&self.record, json));
         if let Err(error) = written {

@@ -5,13 +5,17 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use duduclaw_actors::event::{EventKind, Severity};
+use arc_swap::ArcSwap;
+use duduclaw_actors::event::{Event, EventKind, Severity};
 use duduclaw_actors::id::{EntryId, Family};
 use duduclaw_actors::outcome::Evidence;
+use duduclaw_actors::ports::EventSink;
 use duduclaw_actors::root::Fleet;
 use http::HeaderName;
 use tokio::sync::Mutex;
+use tokio_util::task::TaskTracker;
 
+use crate::admin::{ConfigKeeper, Keeping, Refused, Reloaded};
 use crate::channels::Channels;
 use crate::config::clients::{Client, Clients, Passthrough, TokenHash};
 use crate::config::locate::{self, Named, Source};
@@ -22,11 +26,10 @@ use crate::config::surroundings::Surroundings;
 use crate::config::topology::{Element, IdentityFacts, Ids, Lookups, Topology};
 use crate::config::{self, Loaded, Ready};
 use crate::credentials::{
-    Assignment, CLAUDE_TOKEN_URL_VARIABLE, Environment, SecretSource, TokenEndpoint, TokenUrl, credential_kind,
+    Assignment, CLAUDE_TOKEN_URL_VARIABLE, Environment, SecretSource, TokenEndpoint, TokenUrl, Vault, credential_kind,
     identity_facts, stored_accounts,
 };
 use crate::gateway::live::{DEFAULT_AUTH_HEADER, Live};
-use crate::gateway::service::Gateway;
 
 /// What the configuration looks at of the machine.
 pub type Machine = Arc<dyn Surroundings + Send + Sync>;
@@ -138,80 +141,113 @@ fn endpoint(element: &Element, environment: &Environment) -> Option<TokenEndpoin
 /// Puts changed configurations in force.
 pub(super) struct Reloader {
     configuration: Mutex<Configuration>,
-    gateway: Arc<Gateway>,
-    channels: Arc<Channels>,
-    environment: Environment,
-    source: Source,
+    parts: ReloaderParts,
+}
+
+/// What a configuration is put in force upon.
+pub(super) struct ReloaderParts {
+    /// The configuration in force.
+    pub(super) live: Arc<ArcSwap<Live>>,
+    /// The fleet.
+    pub(super) fleet: Fleet,
+    /// Its secrets.
+    pub(super) vault: Vault,
+    /// The ways to people.
+    pub(super) channels: Arc<Channels>,
+    /// Where variables are read.
+    pub(super) environment: Environment,
+    /// Where the configuration in force came from.
+    pub(super) source: Source,
+    /// Where its tasks run.
+    pub(super) tasks: TaskTracker,
 }
 
 impl Reloader {
-    /// `source` is where the configuration in force came from.
-    pub(super) fn new(
-        configuration: Configuration,
-        source: Source,
-        gateway: Arc<Gateway>,
-        channels: Arc<Channels>,
-        environment: Environment,
-    ) -> Self {
-        Self { configuration: Mutex::new(configuration), gateway, channels, environment, source }
+    pub(super) fn new(configuration: Configuration, parts: ReloaderParts) -> Self {
+        Self { configuration: Mutex::new(configuration), parts }
     }
 
-    /// Reads the configuration again. A bad one leaves the old in force and says why.
-    pub(super) async fn reload(&self) {
+    /// Reads the configuration again.
+    ///
+    /// # Errors
+    /// When it is not good, and why; the old one stays in force.
+    pub(super) async fn reload(&self) -> Result<Reloaded, Refused> {
         let mut configuration = self.configuration.lock().await;
         let loaded = configuration.load();
-        if let (Source::File(path), Source::BuiltIn) = (&self.source, &loaded.report.source) {
-            return self.refuse(&format!("{} is not there any more", path.display()));
+        if let (Source::File(path), Source::BuiltIn) = (&self.parts.source, &loaded.report.source) {
+            return Err(self.refuse(format!("{} is not there any more", path.display())));
         }
+        let warnings = loaded.report.problems.iter().map(ToString::to_string).collect();
         match loaded.ready.filter(|_| loaded.report.may_start()) {
-            Some(ready) => self.put_in_force(ready).await,
-            None => self.refuse(&report::render(&loaded.report)),
+            Some(ready) => Ok(Reloaded { warnings, needs_restart: self.put_in_force(ready).await? }),
+            None => Err(self.refuse(report::render(&loaded.report))),
         }
     }
 
-    async fn put_in_force(&self, Ready { settings, topology }: Ready) {
-        let old = self.gateway.live.load_full();
-        for part in needs_restart(&old.settings, &settings) {
+    async fn put_in_force(&self, Ready { settings, topology }: Ready) -> Result<Vec<String>, Refused> {
+        let ReloaderParts { live, fleet, vault, channels, environment, .. } = &self.parts;
+        let old = live.load_full();
+        let needs_restart = needs_restart(&old.settings, &settings);
+        for part in &needs_restart {
             tracing::warn!(part, "this part of the configuration changed and acts only after a restart");
         }
-        self.gateway.vault.assign(self.with_newcomers(&old.topology, &topology)).await;
-        if let Err(error) = self.gateway.fleet.reload(topology.roster().as_ref().clone()).await {
-            return self.refuse(&error.to_string());
+        vault.assign(self.with_newcomers(&old.topology, &topology)).await;
+        if let Err(error) = fleet.reload(topology.roster().as_ref().clone()).await {
+            return Err(self.refuse(error.to_string()));
         }
         for rekeyed in &topology.rekeyed {
-            self.gateway.fleet.join(rekeyed.before, rekeyed.now);
+            fleet.join(rekeyed.before, rekeyed.now);
         }
-        self.gateway.vault.assign(assignments(&topology, &self.gateway.fleet, &self.environment)).await;
-        self.channels.replace(settings.webhooks.clone());
-        self.gateway.live.store(Arc::new(Live::new(settings, topology)));
-        self.gateway.vault.reload_sources().await;
-        self.gateway.tell(EventKind::ConfigReloaded, Severity::Info, None, Evidence::default());
+        vault.assign(assignments(&topology, fleet, environment)).await;
+        channels.replace(settings.webhooks.clone());
+        live.store(Arc::new(Live::new(settings, topology)));
+        vault.reload_sources().await;
+        self.tell(EventKind::ConfigReloaded, Severity::Info);
+        Ok(needs_restart.into_iter().map(str::to_owned).collect())
     }
 
     /// The secrets of before and those of accounts that come in: an account may be given to a request as soon as the fleet
     /// knows it, and then its secret must be there.
     fn with_newcomers(&self, old: &Topology, new: &Topology) -> Vec<Assignment> {
-        let of = |topology| assignments(topology, &self.gateway.fleet, &self.environment);
+        let of = |topology| assignments(topology, &self.parts.fleet, &self.parts.environment);
         let is_newcomer = |assigned: &Assignment| {
             old.account(assigned.account).is_none() && new.rekeyed.iter().all(|rekeyed| rekeyed.now != assigned.account)
         };
         of(old).into_iter().chain(of(new).into_iter().filter(is_newcomer)).collect()
     }
 
-    fn refuse(&self, detail: &str) {
+    fn refuse(&self, detail: String) -> Refused {
         tracing::error!(detail, "the changed configuration is not used; the old one stays in force");
-        let kind = EventKind::ConfigRefused { detail: detail.to_owned() };
-        self.gateway.tell(kind, Severity::Error, None, Evidence::default());
+        self.tell(EventKind::ConfigRefused { detail: detail.clone() }, Severity::Error);
+        Refused(detail)
+    }
+
+    fn tell(&self, kind: EventKind, severity: Severity) {
+        let (ts, evidence) = (self.parts.fleet.now(), Evidence::default());
+        self.parts.fleet.feed.emit(Event { seq: 0, ts, kind, severity, account: None, evidence });
     }
 
     /// Where its tasks run.
-    pub(super) fn tasks(&self) -> tokio_util::task::TaskTracker {
-        self.gateway.tasks.clone()
+    pub(super) fn tasks(&self) -> TaskTracker {
+        self.parts.tasks.clone()
     }
 
     /// The files and folders whose change calls for a reload, each with what it looked like when it was read.
     pub(super) async fn seen(&self) -> Watched {
         self.configuration.lock().await.seen.clone()
+    }
+}
+
+impl ConfigKeeper for Reloader {
+    fn file(&self) -> Option<PathBuf> {
+        match &self.parts.source {
+            Source::File(path) => Some(path.clone()),
+            Source::BuiltIn => None,
+        }
+    }
+
+    fn reload(&self) -> Keeping<'_, Result<Reloaded, Refused>> {
+        Box::pin(Reloader::reload(self))
     }
 }
 

@@ -38,7 +38,8 @@ async fn run(reloader: &Reloader) {
     loop {
         follow(watcher.as_mut(), reloader.seen().await.folders());
         if reloader.seen().await.has_changed() {
-            reloader.reload().await;
+            // What is refused was said.
+            let _ = reloader.reload().await;
             continue;
         }
         tokio::select! {

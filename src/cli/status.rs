@@ -3,7 +3,7 @@
 use clap::Args;
 use comfy_table::{ContentArrangement, Table, presets};
 
-use super::daemon::Daemon;
+use super::control::Control;
 use super::{Exit, Globals, say};
 use crate::admin::{PoolAccount, PoolView};
 
@@ -16,17 +16,7 @@ pub struct StatusArgs {
 }
 
 pub(super) async fn run(args: StatusArgs, globals: &Globals) -> anyhow::Result<Exit> {
-    let Some(daemon) = Daemon::find(globals)? else {
-        eprintln!("duduclaw: no daemon runs for this home; start one with `duduclaw serve`");
-        return Ok(Exit::Unreachable);
-    };
-    let pool: PoolView = match daemon.get("/admin/api/pool").await {
-        Ok(pool) => pool,
-        Err(error) => {
-            eprintln!("duduclaw: {error:#}");
-            return Ok(Exit::Unreachable);
-        }
-    };
+    let pool: PoolView = Control::find(globals)?.call("pool", serde_json::json!({})).await?;
     if args.json {
         say(&format!("{}\n", serde_json::to_string_pretty(&pool)?))?;
     } else {

@@ -11,7 +11,7 @@ use crate::config::surroundings::{Surroundings, expand};
 pub const DEFAULT_PORT: u16 = 8787;
 
 /// The longest path that every system takes as a socket's address.
-const LONGEST_SOCKET_PATH: usize = 103;
+pub const LONGEST_SOCKET_PATH: usize = 103;
 
 /// One address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

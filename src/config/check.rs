@@ -3,6 +3,7 @@
 //! Problems of one account's secret are not here: they need the store, and break only that account.
 
 mod account;
+mod admin;
 mod channels;
 mod forms;
 mod gate;

@@ -5,7 +5,7 @@
 use std::fmt;
 
 use sha2::{Digest, Sha256};
-use subtle::{ConditionallySelectable, ConstantTimeEq};
+use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 use wildmatch::WildMatch;
 
 /// One client.
@@ -46,7 +46,13 @@ impl TokenHash {
     /// The hash of this token.
     #[must_use]
     pub fn of(token: &str) -> Self {
-        Self(Sha256::digest(token.as_bytes()).into())
+        Self::of_bytes(token.as_bytes())
+    }
+
+    /// The hash of these bytes.
+    #[must_use]
+    pub fn of_bytes(token: &[u8]) -> Self {
+        Self(Sha256::digest(token).into())
     }
 
     /// Reads 64 hexadecimal digits.
@@ -99,7 +105,7 @@ impl Clients {
         let offered = TokenHash::of(token);
         let mut found = u32::MAX;
         for (index, client) in (0u32..).zip(&self.0) {
-            let same = offered.0.ct_eq(&client.token.0);
+            let same = offered.ct_eq(&client.token);
             found.conditional_assign(&index, same);
         }
         self.0.get(found as usize)
@@ -114,6 +120,12 @@ impl Clients {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+impl ConstantTimeEq for TokenHash {
+    fn ct_eq(&self, other: &Self) -> Choice {
+        self.0.ct_eq(&other.0)
     }
 }
 

@@ -15,6 +15,7 @@ pub use fleet::{AccountDefaults, AccountEntry, AuthMode, ModelEntry, Protocol, R
 
 use super::bind::Bind;
 use super::clients::Clients;
+use super::operators::{Operator, Operators};
 
 /// The whole configuration.
 #[derive(Clone, Debug)]
@@ -93,6 +94,14 @@ pub struct Server {
     pub admin: Option<AdminSettings>,
 }
 
+impl Server {
+    /// The operator whose token this is, by the configuration.
+    #[must_use]
+    pub fn operator(&self, token: &[u8]) -> Option<&Operator> {
+        self.admin.as_ref().and_then(|admin| admin.operators.authenticate(token))
+    }
+}
+
 /// What quota headers on replies tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -139,14 +148,12 @@ pub struct Gate {
 }
 
 /// `[server.admin]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct AdminSettings {
     /// A listener of its own; empty = the gateway's.
     pub binds: Vec<Bind>,
-    /// The variable with tokens that may change things.
-    pub tokens_env: Option<String>,
-    /// The variable with tokens that may only read.
-    pub read_tokens_env: Option<String>,
+    /// Who may use it, beside whoever has the home directory's token.
+    pub operators: Operators,
     /// How long a browser's session lives.
     pub session_ttl: Duration,
 }
@@ -207,4 +214,21 @@ pub enum LogFormat {
     Json,
     /// For the systemd journal; not built yet, and said so when it is asked for: the same as `Auto`.
     Journald,
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    //! Settings for tests that need some.
+
+    use super::Server;
+    use crate::config::locate::Named;
+    use crate::config::surroundings::fake::Fake;
+    use crate::config::topology::{IdentityFacts, Ids, Lookups};
+
+    /// `[server]` as it is without one.
+    pub(crate) fn server() -> Server {
+        let lookups = Lookups { names: &|_, _| Ok(Vec::new()), facts: &|_, _| IdentityFacts::default() };
+        let loaded = crate::config::load(&Named::default(), &Fake::default(), lookups, &mut Ids::default());
+        loaded.ready.expect("the defaults are good").settings.server.clone()
+    }
 }

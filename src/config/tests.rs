@@ -49,7 +49,7 @@ fn the_documented_example_has_no_error_and_says_what_is_missing() {
     assert_eq!(loaded.report.verdict().exit_code(), 3);
     assert!(!loaded.report.may_start(), "its budgets cannot be kept");
     insta::assert_snapshot!(render(&loaded.report), @r#"
-    config cannot start, with 25 warnings: /c.toml
+    config cannot start, with 26 warnings: /c.toml
       listens on 127.0.0.1:8787 (1 client)
       anthropic: anthropic claude_oauth: primary, backup, metered, host-login
       codex: responses chatgpt_oauth: no account in the store
@@ -60,7 +60,9 @@ fn the_documented_example_has_no_error_and_says_what_is_missing() {
     cannot start: /c.toml:72: monthly_requests of client "laptop" cannot be kept by this version, which counts no spend; remove it to start without a limit
     warning: /c.toml:76: client "build-server" is not let in: the variable BUILD_SERVER_TOKEN is not set
     warning: /c.toml:80: client "nightly" is not let in: /home/me/.config/nightly.token is not there
-    warning: /c.toml:82: not built yet: [server.admin], beyond reading the pool with the home directory's token
+    warning: /c.toml:83: the variable DUDUCLAW_ADMIN_TOKENS is not set, or empty: the operators it would name are not let in
+    warning: /c.toml:84: the variable DUDUCLAW_ADMIN_READ_TOKENS is not set, or empty: the operators it would name are not let in
+    warning: /c.toml:85: not built yet: server.admin.session_ttl_seconds, since there are no browser sessions
     warning: /c.toml:124: not built yet: checks of credentials (rotation.health_interval_seconds)
     warning: /c.toml:126: not built yet: [billing], since no spend is counted
     cannot start: /c.toml:172: monthly_budget_usd of account "metered" of providers.anthropic cannot be kept by this version, which counts no spend; remove it to start without a limit

@@ -57,7 +57,7 @@ pub fn authenticate(headers: &HeaderMap, live: &Live, control: &dyn Control) -> 
     if shown_tokens(headers, header).any(|token| token.starts_with(JOB_TOKEN)) {
         return Err(ApiError::Unauthenticated("the job of this token has ended".to_owned()));
     }
-    if shown_tokens(headers, header).any(|token| control.is_key(token)) {
+    if shown_tokens(headers, header).any(|token| control.is_key(live, token)) {
         return Err(ApiError::Unauthenticated("the key to the control API is no client token".to_owned()));
     }
     let Some(gate) = &live.settings.server.auth else { return Ok(Caller { principal: Arc::default(), client: None }) };

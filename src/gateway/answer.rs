@@ -31,9 +31,14 @@ pub fn text(text: impl Into<String>) -> Answer {
 #[must_use]
 pub fn json(value: &impl serde::Serialize) -> Answer {
     let mut answer = whole(serde_json::to_vec(value).unwrap_or_default());
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    keep_private(&mut answer);
+    answer
+}
+
+/// Tells everybody on the way to keep no copy, and browsers to take the answer for nothing but what it says it is.
+pub fn keep_private(answer: &mut Answer) {
     let headers = answer.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    answer
 }

@@ -1,8 +1,7 @@
-//! The control API as the gateway sees it: a key that opens nothing else, and somebody who answers for it.
+//! The control API as the gateway sees it: keys that open nothing else, and somebody who answers for it.
 //!
 //! Never here: what it shows.
 
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -10,6 +9,7 @@ use http::Request;
 use hyper::body::Incoming;
 
 use crate::gateway::answer::Answer;
+use crate::gateway::arrival::Arrival;
 use crate::gateway::error::ApiError;
 use crate::gateway::live::Live;
 
@@ -18,9 +18,15 @@ pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Answer, ApiError>> +
 
 /// Who answers for the control API.
 pub trait Control: Send + Sync {
-    /// Whether a token is the key.
-    fn is_key(&self, token: &[u8]) -> bool;
+    /// Whether a token is one of its keys.
+    fn is_key(&self, live: &Live, token: &[u8]) -> bool;
 
-    /// Answers a request that reached us at `local`, or by a Unix socket.
-    fn answer(&self, live: Arc<Live>, request: Request<Incoming>, local: Option<SocketAddr>) -> Answering<'_>;
+    /// Answers the request of this id.
+    fn answer<'a>(
+        &'a self,
+        live: Arc<Live>,
+        request: Request<Incoming>,
+        arrival: Arrival,
+        id: &'a str,
+    ) -> Answering<'a>;
 }

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::gateway::answer::Answer;
+use crate::gateway::arrival::{Arrival, Door};
 use crate::gateway::service::Gateway;
 
 /// How long a client may take to send a request's head.
@@ -173,7 +174,7 @@ pub struct Accepting {
 }
 
 /// Accepts connections until told to stop; the socket closes then, unless a service manager keeps it too.
-pub async fn accept(listener: Listener, accepting: Accepting) {
+pub async fn accept(listener: Listener, door: Door, accepting: Accepting) {
     loop {
         let accepted = tokio::select! {
             biased;
@@ -183,19 +184,21 @@ pub async fn accept(listener: Listener, accepting: Accepting) {
         match accepted {
             Ok(Socket::Tcp(stream)) => {
                 let _ = stream.set_nodelay(true);
-                let local = stream.local_addr().ok();
+                let arrival = Arrival { local: stream.local_addr().ok(), door };
                 let accepting = accepting.clone();
                 accepting.connections.clone().spawn(async move {
                     if speaks(stream.readable(), &accepting.close_idle).await {
-                        serve(stream, local, accepting).await;
+                        serve(stream, arrival, accepting).await;
                     }
                 });
             }
+            Ok(Socket::Unix(stream)) if !is_admitted(&stream, door) => {}
             Ok(Socket::Unix(stream)) => {
+                let arrival = Arrival { local: None, door };
                 let accepting = accepting.clone();
                 accepting.connections.clone().spawn(async move {
                     if speaks(stream.readable(), &accepting.close_idle).await {
-                        serve(stream, None, accepting).await;
+                        serve(stream, arrival, accepting).await;
                     }
                 });
             }
@@ -219,6 +222,22 @@ async fn next(listener: &Listener) -> io::Result<Socket> {
     }
 }
 
+/// Whether the one at the other end may come in, by what the system says of it.
+fn is_admitted(stream: &tokio::net::UnixStream, door: Door) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    match stream.peer_cred() {
+        Ok(peer) if door.admits(peer.uid(), own) => true,
+        Ok(peer) => {
+            tracing::warn!(user = peer.uid(), "a connection of another user was closed");
+            false
+        }
+        Err(error) => {
+            tracing::warn!(%error, "a connection was closed: the system does not say whose it is");
+            matches!(door, Door::Everybody | Door::Clients)
+        }
+    }
+}
+
 /// Whether a new connection says anything. The limit for a head begins with its first byte; one that never sends any
 /// would keep its descriptor for good.
 async fn speaks(readable: impl Future<Output = io::Result<()>>, close_idle: &CancellationToken) -> bool {
@@ -228,8 +247,7 @@ async fn speaks(readable: impl Future<Output = io::Result<()>>, close_idle: &Can
     }
 }
 
-/// `local` is the address that the client reached, for a socket that has one.
-async fn serve<S>(stream: S, local: Option<SocketAddr>, accepting: Accepting)
+async fn serve<S>(stream: S, arrival: Arrival, accepting: Accepting)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -237,7 +255,7 @@ where
     let gateway = Arc::clone(&accepting.gateway);
     let service = service_fn(move |request: http::Request<Incoming>| {
         let gateway = Arc::clone(&gateway);
-        async move { Ok::<Answer, Infallible>(gateway.answer(request, local).await) }
+        async move { Ok::<Answer, Infallible>(gateway.answer(request, arrival).await) }
     });
     let connection = builder.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);

@@ -99,6 +99,15 @@ pub enum PathError {
     EncodedTooOften,
 }
 
+/// Below it a path goes to the control API and no further: a name that holds a slash may stand in it encoded.
+const CONTROL: &str = "/admin/api/";
+
+/// Whether a path leads to the control API, however it is spelt.
+#[must_use]
+pub fn is_control(path: &str) -> bool {
+    matches!(check(path), Ok(Route::Admin | Route::Rpc)) || path.starts_with("/admin/") || path.starts_with("/rpc/")
+}
+
 /// The endpoint of a request target, query and all.
 ///
 /// # Errors
@@ -119,7 +128,7 @@ fn decode(path: &[u8]) -> Result<Cow<'_, [u8]>, PathError> {
     for _ in 0..=ENCODINGS_MAX {
         let Cow::Owned(next) = Cow::from(percent_decode(&reading)) else { return Ok(reading) };
         refuse_ambiguous(&next)?;
-        if slashes(&next) != slashes(path) {
+        if slashes(&next) != slashes(path) && !path.starts_with(CONTROL.as_bytes()) {
             return Err(PathError::EncodedSlash);
         }
         reading = Cow::Owned(next);

@@ -2,7 +2,6 @@
 //!
 //! Never here: how a request is served; that is the exchange's.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -21,6 +20,7 @@ use tokio_util::task::TaskTracker;
 use crate::credentials::Vault;
 use crate::gateway::access;
 use crate::gateway::answer::{self, Answer, text};
+use crate::gateway::arrival::{Arrival, Door};
 use crate::gateway::body::Room;
 use crate::gateway::bounds::{Bounds, saturated};
 use crate::gateway::chain::Leg;
@@ -47,7 +47,7 @@ pub struct Gateway {
     /// The way to the providers.
     pub(crate) client: Client,
     /// The configuration in force.
-    pub(crate) live: ArcSwap<Live>,
+    pub(crate) live: Arc<ArcSwap<Live>>,
     /// Tells the time.
     pub(crate) clock: SharedClock,
     /// Requests that wait for an account.
@@ -82,10 +82,11 @@ impl Gateway {
     }
 
     /// Answers one request.
-    pub async fn answer(self: Arc<Self>, request: Request<Incoming>, local: Option<SocketAddr>) -> Answer {
+    pub async fn answer(self: Arc<Self>, request: Request<Incoming>, arrival: Arrival) -> Answer {
         let id = request_id();
         let closing = self.draining.is_cancelled();
-        let mut answer = match Box::pin(Arc::clone(&self).route_until_stopped(request, local, &id)).await {
+        let control = path::is_control(request.uri().path());
+        let mut answer = match Box::pin(Arc::clone(&self).route_until_stopped(request, arrival, &id)).await {
             Ok(answer) => answer,
             Err(error) => {
                 self.metrics.refused(error.status());
@@ -93,6 +94,9 @@ impl Gateway {
                 error.answer(&id)
             }
         };
+        if control {
+            answer::keep_private(&mut answer);
+        }
         if closing || self.draining.is_cancelled() {
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
@@ -104,13 +108,13 @@ impl Gateway {
     async fn route_until_stopped(
         self: Arc<Self>,
         request: Request<Incoming>,
-        local: Option<SocketAddr>,
+        arrival: Arrival,
         id: &str,
     ) -> Result<Answer, ApiError> {
         let stop = self.stop.clone();
         tokio::select! {
             biased;
-            answer = self.route(request, local, id) => answer,
+            answer = self.route(request, arrival, id) => answer,
             () = stop.cancelled() => Err(ApiError::Stopping),
         }
     }
@@ -118,7 +122,7 @@ impl Gateway {
     async fn route(
         self: Arc<Self>,
         request: Request<Incoming>,
-        local: Option<SocketAddr>,
+        arrival: Arrival,
         id: &str,
     ) -> Result<Answer, ApiError> {
         let live = self.live.load_full();
@@ -128,8 +132,11 @@ impl Gateway {
             return Ok(text("ok\n"));
         }
         check_size(&request, &live, &target)?;
-        access::check_host(request.headers(), request.uri(), local, &live.settings.server)?;
+        access::check_host(request.headers(), request.uri(), arrival.local, &live.settings.server)?;
         access::check_origin(request.headers())?;
+        if !is_served(route, arrival.door) {
+            return Err(nothing());
+        }
         match route {
             Route::Root | Route::Hello => glance(request.method()),
             Route::Healthz => Ok(text("ok\n")),
@@ -137,7 +144,7 @@ impl Gateway {
             Route::Metrics => Ok(figures(&self.metrics)),
             Route::Usage => self.usage(&request, &live).await,
             Route::OwnUsage => self.own_usage(request, live, id).await,
-            Route::Admin | Route::Rpc => self.control.answer(live, request, local).await,
+            Route::Admin | Route::Rpc => self.control.answer(live, request, arrival, id).await,
             Route::Messages => self.serve(request, live, id, Kind::Messages).await,
             Route::CountTokens => self.serve(request, live, id, Kind::CountTokens).await,
             Route::Models => self.serve(request, live, id, Kind::Models).await,
@@ -147,7 +154,7 @@ impl Gateway {
                 Err(ApiError::NotFound("no configured provider speaks the protocol of this path".to_owned()))
             }
             Route::Oauth => Err(ApiError::Forbidden("logins are never passed through this gateway".to_owned())),
-            Route::Unknown => Err(ApiError::NotFound("nothing is served at this path".to_owned())),
+            Route::Unknown => Err(nothing()),
         }
     }
 
@@ -236,6 +243,29 @@ fn check_size(request: &Request<Incoming>, live: &Live, target: &str) -> Result<
         return Err(ApiError::HeadersTooLarge(saturated(limits.request_headers)));
     }
     Ok(())
+}
+
+/// Whether a path is served by this door.
+fn is_served(route: Route<'_>, door: Door) -> bool {
+    match route {
+        Route::Admin | Route::Rpc => door.serves_operators(),
+        Route::Root | Route::Hello | Route::Healthz | Route::Readyz | Route::Metrics | Route::Unknown => true,
+        Route::Messages
+        | Route::CountTokens
+        | Route::Models
+        | Route::Responses
+        | Route::ChatCompletions
+        | Route::GoogleModels
+        | Route::Google { .. }
+        | Route::Passthrough
+        | Route::Usage
+        | Route::OwnUsage
+        | Route::Oauth => door.serves_clients(),
+    }
+}
+
+fn nothing() -> ApiError {
+    ApiError::NotFound("nothing is served at this path".to_owned())
 }
 
 /// Clients look whether anybody is there, before every run and without a credential.

@@ -19,6 +19,7 @@ mod cases;
 mod chain;
 mod claude_command;
 mod cli;
+mod control;
 mod conversations;
 mod demo;
 mod drain;

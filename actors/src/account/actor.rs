@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
 use crate::account::cell::{AccountCell, Taken};
@@ -28,6 +29,8 @@ pub enum Msg {
     Tick,
     /// The time to write its health down has come.
     Keep,
+    /// Someone waits until all that was told before is taken in and to be written down.
+    Settle(oneshot::Sender<()>),
 }
 
 /// What it is made of.
@@ -84,6 +87,11 @@ impl Actor for AccountActor {
             Msg::Keep => {
                 state.keeping.rang();
                 state.keep();
+            }
+            Msg::Settle(reply) => {
+                state.drain(&me);
+                state.keep();
+                let _ = reply.send(());
             }
         }
         state.drain(&me);

@@ -457,3 +457,42 @@ async fn an_alarm_that_was_set_by_a_dead_account_is_set_again_by_its_successor()
     house.clock.advance(Duration::from_secs(601));
     until(|| house.eyes.count(|kind| matches!(kind, EventKind::HoldEnded { .. })) == 1).await;
 }
+
+#[tokio::test]
+async fn what_was_delivered_is_seen_at_once_and_lasts_with_the_next_flush() {
+    let house = House::of(1).await;
+    for (event, word) in [(HealthEvent::Paused, "\"paused\":\"yes\""), (HealthEvent::Resumed, "\"paused\":\"no\"")] {
+        house.fleet.deliver(A, Fact::Told(event)).await.unwrap();
+        let standing = house.fleet.health(A).unwrap().standing(0, EvidenceSeq(0), house.clock.now());
+        assert_eq!(standing.paused == crate::standing::Paused::Yes, event == HealthEvent::Paused);
+        let usable = house.fleet.failover.snapshot().await.unwrap().has_usable();
+        assert_eq!(usable, event == HealthEvent::Resumed, "admission knows it too");
+        house.fleet.journal.flush().await.unwrap();
+        let kept = house.shelf.0.lock().unwrap();
+        let health = kept.iter().find(|((table, _), _)| *table == Table::Health).expect("its health is kept");
+        assert!(String::from_utf8_lossy(&health.1.1).contains(word));
+    }
+}
+
+#[tokio::test]
+async fn whoever_delivers_to_a_dying_account_waits_for_its_successor() {
+    let house = House::of(1).await;
+    for _ in 0..10 {
+        house.heart.arm(ActorKind::Account, 2);
+        house.fleet.answered(A, Arc::new(answered(Outcome::Served, house.clock.now())));
+        house.fleet.deliver(A, Fact::Told(HealthEvent::Paused)).await.unwrap();
+        let standing = house.fleet.health(A).unwrap().standing(0, EvidenceSeq(0), house.clock.now());
+        assert_eq!(standing.paused, crate::standing::Paused::Yes);
+        house.clock.advance(Duration::from_secs(61));
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_delivered_to_a_stranger_or_after_the_end() {
+    let house = House::of(1).await;
+    let told = |account| house.fleet.deliver(account, Fact::Told(HealthEvent::Paused));
+    assert_eq!(told(B).await, Err(Undelivered::Unknown));
+    house.fleet.stop().await;
+    house.ended.await.unwrap();
+    assert_eq!(told(A).await, Err(Undelivered::Stopped));
+}

@@ -32,24 +32,31 @@ impl Checker<'_> {
         }
     }
 
-    /// `tokens_env`: `name:token,name:token`; a token may itself hold colons.
     fn listed_tokens(&mut self, raw: &RawAuthGate) -> Vec<Client> {
         let mut clients = Vec::new();
-        let Some(name) = self.variable("server.auth.tokens_env", raw.tokens_env.as_ref()) else { return clients };
-        let mark = raw.tokens_env.as_ref().map_or(Mark::default(), |key| key.mark);
+        for listed in self.token_list("server.auth.tokens_env", raw.tokens_env.as_ref(), "clients") {
+            let client = unlimited(&listed.name, TokenHash::of(listed.token.expose_secret()));
+            let whose = format!("client {}", shown(&client.name));
+            self.refuse_job_token(listed.mark, &whose, listed.token.expose_secret());
+            self.add(&mut clients, client, listed.mark);
+        }
+        clients
+    }
+
+    /// A variable that holds `name:token,name:token`; a token may itself hold colons.
+    pub(super) fn token_list(&mut self, key: &str, raw: Option<&At<String>>, whose: &str) -> Vec<Listed> {
+        let mut found = Vec::new();
+        let Some(name) = self.variable(key, raw) else { return found };
+        let mark = raw.map_or(Mark::default(), |key| key.mark);
         let Some(list) = self.surroundings.text_var(&name) else {
-            self.warn(
-                mark,
-                format!("the variable {name} is not set, or empty: the clients it would name are not let in"),
-            );
-            return clients;
+            let text = format!("the variable {name} is not set, or empty: the {whose} it would name are not let in");
+            self.warn(mark, text);
+            return found;
         };
         for (index, item) in list.split(',').enumerate().filter(|(_, item)| !item.trim().is_empty()) {
             match item.split_once(':').map(|(name, token)| (name.trim(), token.trim())) {
-                Some((client, token)) if !client.is_empty() && !token.is_empty() => {
-                    let client = unlimited(client, TokenHash::of(token));
-                    self.refuse_job_token(mark, &client.name, token);
-                    self.add(&mut clients, client, mark);
+                Some((name, token)) if !name.is_empty() && !token.is_empty() => {
+                    found.push(Listed { mark, name: name.to_owned(), token: SecretString::from(token) });
                 }
                 _ => self.error(
                     mark,
@@ -57,7 +64,7 @@ impl Checker<'_> {
                 ),
             }
         }
-        clients
+        found
     }
 
     fn add(&mut self, clients: &mut Vec<Client>, client: Client, mark: Mark) {
@@ -126,13 +133,13 @@ impl Checker<'_> {
     }
 
     fn hashed(&mut self, mark: Mark, name: &str, token: &SecretString) -> TokenHash {
-        self.refuse_job_token(mark, name, token.expose_secret());
+        self.refuse_job_token(mark, &format!("client {}", shown(name)), token.expose_secret());
         TokenHash::of(token.expose_secret())
     }
 
-    fn refuse_job_token(&mut self, mark: Mark, name: &str, token: &str) {
+    pub(super) fn refuse_job_token(&mut self, mark: Mark, whose: &str, token: &str) {
         if token.starts_with(JOB_PREFIX) {
-            let text = format!("the token of client {} begins with {JOB_PREFIX}, as tokens of jobs do", shown(name));
+            let text = format!("the token of {whose} begins with {JOB_PREFIX}, as tokens of jobs do");
             self.error(mark, format!("{text}; use another"));
         }
     }
@@ -173,6 +180,13 @@ impl Checker<'_> {
             }
         }
     }
+}
+
+/// One entry of a list of tokens.
+pub(super) struct Listed {
+    pub(super) mark: Mark,
+    pub(super) name: String,
+    pub(super) token: SecretString,
 }
 
 fn unlimited(name: &str, token: TokenHash) -> Client {

@@ -94,8 +94,8 @@ impl Checker<'_> {
             self.not_built(interval.mark, "checks of credentials (rotation.health_interval_seconds)");
         }
         let Some(server) = raw.server.as_deref() else { return };
-        if let Some(admin) = &server.admin {
-            self.not_built(admin.mark, "[server.admin], beyond reading the pool with the home directory's token");
+        if let Some(ttl) = server.admin.as_deref().and_then(|admin| admin.session_ttl_seconds.as_ref()) {
+            self.not_built(ttl.mark, "server.admin.session_ttl_seconds, since there are no browser sessions");
         }
     }
 

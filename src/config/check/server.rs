@@ -10,8 +10,8 @@ use super::Checker;
 use crate::config::bind::Bind;
 use crate::config::document::At;
 use crate::config::problem::shown;
-use crate::config::raw::{OneOrMany, RawAdmin, RawLimits, RawPool, RawRotation, RawServer, RawTimeouts, Seconds, Span};
-use crate::config::settings::{AccountDefaults, AdminSettings, Limits, QuotaHeaders, Server, Timeouts};
+use crate::config::raw::{OneOrMany, RawLimits, RawPool, RawRotation, RawServer, RawTimeouts, Seconds, Span};
+use crate::config::settings::{AccountDefaults, Limits, QuotaHeaders, Server, Timeouts};
 
 const DEFAULT_BIND: &str = "127.0.0.1:8787";
 const DEFAULT_CONCURRENCY: u32 = 1024;
@@ -36,12 +36,12 @@ impl Checker<'_> {
             quota_headers: raw.quota_headers.as_deref().copied().unwrap_or(QuotaHeaders::Account),
             limits: self.limits(raw.limits.as_deref()),
             timeouts: self.timeouts(raw.timeouts.as_deref()),
+            admin: raw.admin.as_ref().map(|admin| self.admin(admin, auth.as_ref())),
             auth,
-            admin: raw.admin.as_ref().map(|admin| self.admin(admin)),
         }
     }
 
-    fn binds(&mut self, key: &str, raw: Option<&At<OneOrMany>>) -> Vec<Bind> {
+    pub(super) fn binds(&mut self, key: &str, raw: Option<&At<OneOrMany>>) -> Vec<Bind> {
         let Some(raw) = raw else { return Bind::parse(DEFAULT_BIND, self.surroundings).into_iter().collect() };
         let mut binds = Vec::new();
         for text in &raw.0 {
@@ -129,23 +129,6 @@ impl Checker<'_> {
         raw.0
     }
 
-    fn admin(&mut self, raw: &At<RawAdmin>) -> AdminSettings {
-        let binds = raw.bind.as_ref().map(|bind| self.binds("server.admin.bind", Some(bind))).unwrap_or_default();
-        let tokens_env = self.variable("server.admin.tokens_env", raw.tokens_env.as_ref());
-        if let (Some(bind), None) = (&raw.bind, &raw.tokens_env)
-            && binds.iter().any(|bind| !bind.is_loopback())
-        {
-            let text = "server.admin.bind can be reached from other machines; name tokens_env, or bind 127.0.0.1";
-            self.error(bind.mark, text);
-        }
-        AdminSettings {
-            binds,
-            tokens_env,
-            read_tokens_env: self.variable("server.admin.read_tokens_env", raw.read_tokens_env.as_ref()),
-            session_ttl: seconds(raw.session_ttl_seconds.as_ref(), 3600),
-        }
-    }
-
     pub(super) fn pool(&mut self, raw: Option<&RawPool>) -> (PoolSettings, AccountDefaults, Option<Duration>) {
         let order = if raw.is_some() { TieOrder::Headroom } else { TieOrder::WeeklyReset };
         let empty = RawPool::default();
@@ -207,7 +190,7 @@ impl Checker<'_> {
     }
 }
 
-fn seconds(raw: Option<&At<Seconds>>, default: u64) -> Duration {
+pub(super) fn seconds(raw: Option<&At<Seconds>>, default: u64) -> Duration {
     raw.map_or(Duration::from_secs(default), |raw| raw.0)
 }
 

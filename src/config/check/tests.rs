@@ -175,7 +175,6 @@ fn what_a_listener_cannot_be_is_named() {
     error: c:2: server.bind: "nowhere" is no address to listen on; write "127.0.0.1:8787", "[::1]:8787", "localhost:8787" or "unix:/path"
     "#);
     insta::assert_snapshot!(said("[server.admin]\nbind = \"0.0.0.0:1\""), @r#"
-    warning: c:1: not built yet: [server.admin], beyond reading the pool with the home directory's token
     error: c:2: server.admin.bind can be reached from other machines; name tokens_env, or bind 127.0.0.1
     "#);
 }

@@ -136,3 +136,14 @@ proptest! {
         }
     }
 }
+
+/// No provider ever sees such a path, so that nobody can read it in another way.
+#[test]
+fn a_name_with_a_slash_may_stand_encoded_in_a_path_of_the_control_api_alone() {
+    assert_eq!(check("/admin/api/accounts/anthropic%2Fwork/pause"), Ok(Route::Admin));
+    for target in ["/admin%2Fapi/x", "/v1%2Fmessages", "/admin/x%2Fy"] {
+        assert_eq!(check(target), Err(PathError::EncodedSlash), "{target}");
+    }
+    assert_eq!(check("/admin/api/a%2F..%2Fb"), Err(PathError::DotSegment));
+    assert_eq!(check("/admin/api/a%2F%2Fb"), Err(PathError::DoubleSlash));
+}

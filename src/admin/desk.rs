@@ -1,0 +1,61 @@
+//! What the verbs work with.
+
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use duduclaw_actors::clock::{SharedClock, Timestamp};
+use duduclaw_actors::root::Fleet;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::counts::Counts;
+use crate::credentials::Vault;
+
+/// The fleet and all around it.
+pub struct Desk {
+    /// The fleet.
+    pub fleet: Fleet,
+    /// What is known of its secrets.
+    pub vault: Vault,
+    /// What became of its attempts.
+    pub counts: Counts,
+    /// Tells the time.
+    pub clock: SharedClock,
+    /// Reads and changes the configuration.
+    pub keeper: Arc<dyn ConfigKeeper>,
+    /// Where its tasks run.
+    pub tasks: TaskTracker,
+    /// Cancelled when no new work is taken on.
+    pub draining: CancellationToken,
+    /// Since when the daemon serves.
+    pub started: Timestamp,
+    /// Where it listens.
+    pub addresses: Vec<String>,
+}
+
+/// What may be done to the configuration, once it is done.
+pub type Keeping<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Reads and changes the configuration.
+pub trait ConfigKeeper: Send + Sync {
+    /// The file it comes from; none where it is what was found on the machine.
+    fn file(&self) -> Option<PathBuf>;
+
+    /// Reads it again and puts it in force.
+    fn reload(&self) -> Keeping<'_, Result<Reloaded, Refused>>;
+}
+
+/// A configuration that was put in force.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reloaded {
+    /// What is to be said of it.
+    pub warnings: Vec<String>,
+    /// Parts that changed and act only after a restart.
+    pub needs_restart: Vec<String>,
+}
+
+/// A configuration that was not put in force: the old one stays.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Refused(pub String);
