@@ -1,5 +1,7 @@
 //! `hold_seconds`: clients wait, without a byte, instead of a final refusal that waiting would cure.
 
+mod faults;
+
 use std::time::Duration;
 
 use duduclaw::sim::{AccountSpec, Fault, FaultRule};

@@ -21,8 +21,8 @@ use super::fault::{Rule, broken};
 use super::judgement::Judgement;
 use super::plan::{Choice, Field, Pick, Pool};
 use super::provisional::{belief, is_refusal};
-use super::rank::{Band, Merits};
-use super::retry_budget::RetryBudget;
+use super::rank::Merits;
+use super::retry_budget::{RetryBudget, draws};
 use super::view::View;
 use super::views::Views;
 use crate::clock::{Deadline, Timestamp};
@@ -296,13 +296,6 @@ enum Planned {
     Grant(Pick),
     Queue(AccountId),
     Answer(Decision),
-}
-
-/// Whether an attempt takes from the retry budget: all but the first, the first move to a usable account, and the same
-/// account once more.
-fn draws(demand: &Demand, pick: Option<Pick>) -> bool {
-    let moves_freely = demand.tried.len() <= 1 && pick.is_none_or(|p| p.band == Band::Usable);
-    demand.call == CallKind::Inference && demand.step == Step::Next && !moves_freely
 }
 
 /// Whether the last answer was a 429 that stated nothing, and the one hop after such was made already.

@@ -59,6 +59,8 @@ pub struct Spent {
     pub probe: Once,
     /// How often it already went on after a 429 that stated nothing. One such hop is allowed.
     pub unstated_hops: u8,
+    /// The move to a usable account that is free for it in each upstream. Who was held has none left.
+    pub free_move: Once,
 }
 
 /// Whether something that may be used once was used.
@@ -89,6 +91,11 @@ pub enum Step {
     Next,
     /// The same account once more, after a breather was waited out: counts as an attempt, draws on no budget.
     Again(AccountId),
+    /// The first attempt after the request was held until an account returned: that account's allowance lets it in, so
+    /// it draws on no budget. It counts as no further request either.
+    Returned,
+    /// The first attempt after the request rested although an account was open to others: it draws on the budget.
+    Rested,
 }
 
 /// The last attempt's account and answer.
@@ -241,8 +248,11 @@ pub enum Remedy {
     },
     /// A person: a login, a key, an administrator. Final status 503.
     Person,
-    /// The attempts of this request are used up; its best real answer is relayed.
-    Spent,
+    /// Time: the attempts of this request are used up, though not every account is out. Its best real answer is relayed.
+    Spent {
+        /// The soonest return of those that are out, if it is known.
+        returns: Option<Deadline>,
+    },
 }
 
 /// Whether caps alone are what leaves nothing selectable.

@@ -29,7 +29,7 @@ pub(super) fn exhausted(field: &Field<'_>, barrier: Barrier) -> Exhausted {
             why: why(look.digest.condition, field.has_tried(look.glance.account), barrier),
         })
         .collect();
-    let remedy = remedy(&reasons, barrier, field.now);
+    let remedy = remedy(&reasons, field.now);
     Exhausted { reasons, remedy }
 }
 
@@ -44,8 +44,8 @@ impl Exhausted {
                 changed = true;
             }
         }
-        if changed && self.remedy == Remedy::Spent {
-            self.remedy = remedy(&self.reasons, Barrier::Busy, now);
+        if changed && matches!(self.remedy, Remedy::Spent { .. }) {
+            self.remedy = remedy(&self.reasons, now);
         }
         self
     }
@@ -65,18 +65,14 @@ fn why(condition: Condition, tried: bool, barrier: Barrier) -> Why {
     }
 }
 
-fn remedy(reasons: &[Reason], barrier: Barrier, now: Timestamp) -> Remedy {
+fn remedy(reasons: &[Reason], now: Timestamp) -> Remedy {
     let has = |wanted: fn(&Why) -> bool| reasons.iter().any(|r| wanted(&r.why));
-    if has(|w| matches!(w, Why::RetryBudget | Why::HopLimit)) {
-        return Remedy::Spent;
+    let busy = has(|why| matches!(why, Why::Busy)).then(|| Deadline::after(now, BUSY));
+    if has(|why| matches!(why, Why::Tried | Why::RetryBudget | Why::HopLimit)) {
+        let returns = reasons.iter().filter_map(|r| Return::of(&r.why)?.until);
+        return Remedy::Spent { returns: returns.chain(busy).reduce(|one, other| one.sooner(other, now)) };
     }
-    if barrier == Barrier::Busy && has(|w| matches!(w, Why::Busy)) {
-        return Remedy::BackOff { until: Deadline::after(now, BUSY) };
-    }
-    if has(|w| matches!(w, Why::Tried)) {
-        return Remedy::Spent;
-    }
-    waiting(reasons, now)
+    busy.map_or_else(|| waiting(reasons, now), |until| Remedy::BackOff { until })
 }
 
 /// What the soonest return calls for; without any, a person.
