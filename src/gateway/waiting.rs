@@ -18,8 +18,13 @@ use crate::gateway::hold::{LastSlice, rest};
 /// What a request waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
-    /// An account's return: whatever changes may be it; at that moment, if it is known.
-    Return(Option<Deadline>),
+    /// An account's return: whatever changes may be it.
+    Return {
+        /// The soonest return, if it is known.
+        until: Option<Deadline>,
+        /// When an account may be asked before.
+        probe: Option<Deadline>,
+    },
     /// That moment, and nothing else.
     Rest(Deadline),
 }
@@ -34,12 +39,23 @@ impl Wait {
             return Some(Self::Rest(returns.map_or(rest, |at| at.sooner(rest, now))));
         }
         let curable = remedies().any(|remedy| matches!(remedy, Remedy::Wait { .. } | Remedy::BackOff { .. }));
-        curable.then_some(Self::Return(returns))
+        let probe = verdicts.iter().filter_map(|(_, why)| why.probe).reduce(|a, b| a.sooner(b, now));
+        curable.then_some(Self::Return { until: returns, probe })
     }
 
+    /// What the feed is told.
     fn until(self) -> Option<Deadline> {
         match self {
-            Self::Return(until) => until,
+            Self::Return { until, .. } => until,
+            Self::Rest(until) => Some(until),
+        }
+    }
+
+    /// When to look again, whatever happens.
+    fn looks_at(self, now: Timestamp) -> Option<Deadline> {
+        match self {
+            Self::Return { until: Some(until), probe: Some(probe) } => Some(until.sooner(probe, now)),
+            Self::Return { until, probe } => until.or(probe),
             Self::Rest(until) => Some(until),
         }
     }
@@ -82,22 +98,22 @@ impl Exchange {
         let mut changed = self.gateway.fleet.changed();
         changed.mark_unchanged();
         let clock = &*self.gateway.clock;
-        let until = wait.until().unwrap_or(deadline);
+        let looks_at = wait.looks_at(clock.now()).unwrap_or(deadline);
         tokio::select! {
             () = sleep_until(clock, deadline) => false,
             () = self.gateway.stop.cancelled() => false,
-            () = sleep_until(clock, until) => !deadline.is_due(clock.now()),
-            told = changed.changed(), if matches!(wait, Wait::Return(_)) => told.is_ok(),
+            () = sleep_until(clock, looks_at) => !deadline.is_due(clock.now()),
+            told = changed.changed(), if matches!(wait, Wait::Return { .. }) => told.is_ok(),
         }
     }
 
-    /// All accounts may be tried again; what was spent for good stays spent.
+    /// All accounts may be tried again, and one of those that are out may be probed.
     fn begin_anew(&mut self, waited: Wait) {
         self.left = None;
         self.left_out.clear();
-        self.spent = Spent { probe: self.spent.probe, free_move: Once::Used, ..Spent::default() };
+        self.spent = Spent { free_move: Once::Used, ..Spent::default() };
         match waited {
-            Wait::Return(_) => self.step = Step::Returned,
+            Wait::Return { .. } => self.step = Step::Returned,
             Wait::Rest(_) => {
                 self.step = Step::Rested;
                 self.rests = self.rests.saturating_add(1);

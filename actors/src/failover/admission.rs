@@ -238,7 +238,7 @@ impl Admission {
 
     fn plan(&self, demand: &Demand, tallies: &[Tally], now: Timestamp) -> Planned {
         let Some(field) = self.field(demand, tallies, now) else {
-            let nothing = Exhausted { reasons: Vec::new(), remedy: Remedy::Person };
+            let nothing = Exhausted { reasons: Vec::new(), remedy: Remedy::Person, probe: None };
             return Planned::Answer(Decision::Exhausted(nothing));
         };
         let none = |barrier| Planned::Answer(Decision::Exhausted(exhausted(&field, barrier)));

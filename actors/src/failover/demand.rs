@@ -55,7 +55,7 @@ pub enum BindsThinking {
 pub struct Spent {
     /// A breather that it waited out.
     pub breather: Once,
-    /// A held account that it probed ([`Gate::Probe`]).
+    /// A held account that it probed ([`Gate::Probe`]), since it came or last waited.
     pub probe: Once,
     /// How often it already went on after a 429 that stated nothing. One such hop is allowed.
     pub unstated_hops: u8,
@@ -180,6 +180,9 @@ pub struct Exhausted {
     pub reasons: Vec<Reason>,
     /// What would help.
     pub remedy: Remedy,
+    /// When it is worth asking for a probe, of an account whose return is a guess: a request that is held has one more
+    /// each time it has waited.
+    pub probe: Option<Deadline>,
 }
 
 /// Why one candidate cannot serve this request now.

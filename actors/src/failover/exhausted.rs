@@ -8,7 +8,7 @@ use crate::id::AccountId;
 use crate::outcome::Cause;
 use crate::standing::Stated;
 
-/// How long a request is told to stay away when every place is taken.
+/// How long a request is told to stay away when every place is taken, or every probe.
 const BUSY: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// What stands in the way of candidates that could serve.
@@ -30,7 +30,17 @@ pub(super) fn exhausted(field: &Field<'_>, barrier: Barrier) -> Exhausted {
         })
         .collect();
     let remedy = remedy(&reasons, field.now);
-    Exhausted { reasons, remedy }
+    Exhausted { reasons, remedy, probe: probe(field) }
+}
+
+/// When the next probe is due of an account whose return is a guess. One that is due already is another's, or this request
+/// has just spent its own.
+fn probe(field: &Field<'_>) -> Option<Deadline> {
+    let looks = field.pool.spec.accounts.iter().filter_map(|id| field.look(*id));
+    let held = looks.filter(|look| matches!(look.digest.condition, Condition::Held(_)));
+    let due = held.filter_map(|look| look.view.early_probe_due_at(field.demand.scope, field.now));
+    let soonest = due.reduce(|one, other| one.sooner(other, field.now))?;
+    Some(soonest.later(Deadline::after(field.now, BUSY), field.now))
 }
 
 impl Exhausted {
