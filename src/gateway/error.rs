@@ -75,6 +75,9 @@ pub enum ApiError {
     /// Nothing answered.
     #[error("{0}")]
     Unreachable(String),
+    /// What answered is no HTTP answer.
+    #[error("the upstream answered with the status {0}, which HTTP does not have for answers; check its base_url")]
+    NoAnswer(u16),
     /// No head in time.
     #[error("the upstream sent no answer within {0:?}")]
     HeadTimeout(Duration),
@@ -102,7 +105,7 @@ impl ApiError {
             Self::Misdirected(_) => StatusCode::MISDIRECTED_REQUEST,
             Self::ClientBusy(_) | Self::Exhausted { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::Overloaded(_) | Self::NeedsPerson(_) | Self::Stopping => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Unreachable(_) => StatusCode::BAD_GATEWAY,
+            Self::Unreachable(_) | Self::NoAnswer(_) => StatusCode::BAD_GATEWAY,
             Self::HeadTimeout(_) => StatusCode::GATEWAY_TIMEOUT,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -122,7 +125,7 @@ impl ApiError {
             Self::ClientBusy(_) | Self::Exhausted { .. } => ErrorKind::RateLimit,
             Self::Overloaded(_) | Self::Stopping => ErrorKind::Overloaded,
             Self::HeadTimeout(_) => ErrorKind::Timeout,
-            Self::NeedsPerson(_) | Self::Unreachable(_) | Self::Internal => ErrorKind::Api,
+            Self::NeedsPerson(_) | Self::Unreachable(_) | Self::NoAnswer(_) | Self::Internal => ErrorKind::Api,
         }
     }
 
@@ -143,6 +146,7 @@ impl ApiError {
             | Self::CrossOrigin
             | Self::Exhausted { retry_after: None, .. }
             | Self::Unreachable(_)
+            | Self::NoAnswer(_)
             | Self::HeadTimeout(_)
             | Self::Internal => Retry::Unsaid,
         }

@@ -48,6 +48,10 @@ pub struct Exchange {
     pub(super) attempts: u32,
     pub(super) late_heads: u32,
     pub(super) spent: Spent,
+    /// How it asks first in each upstream.
+    pub(super) step: Step,
+    /// How often it rested, its tries used up.
+    pub(super) rests: u32,
     pub(super) best: Best,
     pub(super) left: Option<(EntryId, FailoverReason)>,
     /// Accounts that had no secret to send, and what that means for the request.
@@ -86,6 +90,8 @@ impl Exchange {
             attempts: 0,
             late_heads: 0,
             spent: Spent::default(),
+            step: Step::First,
+            rests: 0,
             best: Best::default(),
             left: None,
             left_out: Vec::new(),
@@ -167,7 +173,7 @@ impl Exchange {
             tried: Vec::new(),
             renewing: Vec::new(),
             last: None,
-            step: Step::First,
+            step: self.step,
             binds_thinking: self.binds_thinking(leg),
             spent: self.spent,
         }

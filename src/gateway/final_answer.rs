@@ -87,7 +87,7 @@ pub(super) fn make(exchange: &mut Exchange, verdicts: &Verdicts) -> Answer {
             None => ApiError::Unreachable(why).answer(&exchange.inbound.id),
         },
         Remedy::Person => ApiError::NeedsPerson(why).answer(&exchange.inbound.id),
-        Remedy::Spent => match best.relayable() {
+        Remedy::Spent { .. } => match best.relayable() {
             Some(kept) => kept.answer(exchange, HeaderMap::new()),
             None => ApiError::Unreachable(why).answer(&exchange.inbound.id),
         },
@@ -101,7 +101,7 @@ fn remedy(verdicts: &Verdicts, now: Timestamp) -> Remedy {
     let of = |kind: fn(&Remedy) -> bool| verdicts.iter().map(|(_, why)| why.remedy).find(kind);
     soonest
         .or_else(|| of(|remedy| matches!(remedy, Remedy::Wait { .. })))
-        .or_else(|| of(|remedy| matches!(remedy, Remedy::Spent)))
+        .or_else(|| of(|remedy| matches!(remedy, Remedy::Spent { .. })))
         .unwrap_or(Remedy::Person)
 }
 

@@ -19,6 +19,9 @@ const SLICE_MAX: Duration = Duration::from_secs(330);
 const MARGIN: Duration = Duration::from_secs(30);
 /// A conversation that did not come back for this long begins anew.
 const FORGET_AFTER: Duration = Duration::from_secs(60);
+/// The first rest of a request that has used up its tries, and the longest.
+const REST_FIRST: Duration = Duration::from_secs(1);
+const REST_MAX: Duration = Duration::from_secs(60);
 /// More conversations than this are not remembered.
 const REMEMBERED_MAX: usize = 65_536;
 
@@ -114,6 +117,11 @@ fn slice(headers: &HeaderMap) -> Duration {
     stainless_timeout(headers).map_or(SLICE_MAX, |timeout| timeout.saturating_sub(MARGIN).min(SLICE_MAX))
 }
 
+/// How long a request rests that has rested so often already: 1, 2, 4 … 60 s, as between two probes of an account.
+pub(super) fn rest(rests: u32) -> Duration {
+    REST_FIRST.saturating_mul(1 << rests.min(6)).min(REST_MAX)
+}
+
 /// The client's own time-out, if it says one: some say `NOT_GIVEN`.
 #[must_use]
 pub fn stainless_timeout(headers: &HeaderMap) -> Option<Duration> {
@@ -178,6 +186,12 @@ mod tests {
         for (said, expected) in [("600", 330), ("100", 70), ("NOT_GIVEN", 330), ("-3", 330), ("nan", 330), ("0", 330)] {
             assert_eq!(slice(&says(said)), seconds(expected), "{said}");
         }
+    }
+
+    #[test]
+    fn a_request_rests_longer_each_time() {
+        let rests: Vec<u64> = (0..9).map(|nth| rest(nth).as_secs()).collect();
+        assert_eq!(rests, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
     }
 
     #[test]

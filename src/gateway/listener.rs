@@ -186,21 +186,13 @@ pub async fn accept(listener: Listener, door: Door, accepting: Accepting) {
                 let _ = stream.set_nodelay(true);
                 let arrival = Arrival { local: stream.local_addr().ok(), door };
                 let accepting = accepting.clone();
-                accepting.connections.clone().spawn(async move {
-                    if speaks(stream.readable(), &accepting.close_idle).await {
-                        serve(stream, arrival, accepting).await;
-                    }
-                });
+                accepting.connections.clone().spawn(serve(stream, arrival, accepting));
             }
             Ok(Socket::Unix(stream)) if !is_admitted(&stream, door) => {}
             Ok(Socket::Unix(stream)) => {
                 let arrival = Arrival { local: None, door };
                 let accepting = accepting.clone();
-                accepting.connections.clone().spawn(async move {
-                    if speaks(stream.readable(), &accepting.close_idle).await {
-                        serve(stream, arrival, accepting).await;
-                    }
-                });
+                accepting.connections.clone().spawn(serve(stream, arrival, accepting));
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -238,30 +230,43 @@ fn is_admitted(stream: &tokio::net::UnixStream, door: Door) -> bool {
     }
 }
 
-/// Whether a new connection says anything. The limit for a head begins with its first byte; one that never sends any
-/// would keep its descriptor for good.
-async fn speaks(readable: impl Future<Output = io::Result<()>>, close_idle: &CancellationToken) -> bool {
-    tokio::select! {
-        spoke = tokio::time::timeout(HEAD_WITHIN, readable) => matches!(spoke, Ok(Ok(()))),
-        () = close_idle.cancelled() => false,
-    }
-}
-
 async fn serve<S>(stream: S, arrival: Arrival, accepting: Accepting)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let builder = builder(accepting.gateway.max_header_bytes());
-    let gateway = Arc::clone(&accepting.gateway);
-    let service = service_fn(move |request: http::Request<Incoming>| {
-        let gateway = Arc::clone(&gateway);
-        async move { Ok::<Answer, Infallible>(gateway.answer(request, arrival).await) }
+    let Accepting { gateway, close_idle, .. } = accepting;
+    let builder = builder(gateway.max_header_bytes());
+    converse(&builder, stream, &close_idle, move |request| Arc::clone(&gateway).answer(request, arrival)).await;
+}
+
+/// One connection from its first byte to its last. The builder's own limit for a head begins when it knows which HTTP is
+/// spoken, so a connection that never says enough for that would keep its descriptor for good.
+async fn converse<S, F>(
+    builder: &auto::Builder<TokioExecutor>,
+    stream: S,
+    close_idle: &CancellationToken,
+    answer: impl Fn(http::Request<Incoming>) -> F,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    F: Future<Output = Answer> + Send + 'static,
+{
+    let asked = CancellationToken::new();
+    let service = service_fn(|request| {
+        asked.cancel();
+        let answer = answer(request);
+        async move { Ok::<_, Infallible>(answer.await) }
     });
     let connection = builder.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
+    let silent = async {
+        if tokio::time::timeout(HEAD_WITHIN, asked.cancelled()).await.is_ok() {
+            std::future::pending::<()>().await;
+        }
+    };
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = accepting.close_idle.cancelled() => {
+        () = silent => return,
+        () = close_idle.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
@@ -284,15 +289,48 @@ fn builder(max_header_bytes: usize) -> auto::Builder<TokioExecutor> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
     use super::*;
 
+    async fn hello(_: http::Request<Incoming>) -> Answer {
+        crate::gateway::answer::text("hello")
+    }
+
+    /// Whether a client that says this much, and no more, is let go within a minute.
+    async fn is_let_go(said: &str) -> bool {
+        let (mut client, server) = tokio::io::duplex(1024);
+        client.write_all(said.as_bytes()).await.expect("room");
+        let (builder, stop) = (builder(1024), CancellationToken::new());
+        let served = converse(&builder, server, &stop, hello);
+        tokio::time::timeout(Duration::from_secs(60), served).await.is_ok()
+    }
+
     #[tokio::test(start_paused = true)]
-    async fn a_connection_that_never_says_a_word_is_let_go() {
-        let (near, far) = tokio::net::UnixStream::pair().expect("a pair");
-        let stop = CancellationToken::new();
-        let gone = tokio::time::timeout(Duration::from_secs(60), speaks(near.readable(), &stop)).await;
-        assert_eq!(gone, Ok(false));
-        far.try_write(b"G").expect("room");
-        assert!(speaks(near.readable(), &stop).await);
+    async fn a_connection_that_never_asks_anything_is_let_go() {
+        for said in [
+            "",
+            "P",
+            "PRI * HTTP/2.0\r\n\r\n",
+            "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+            "POST /v1/messages HTTP/1.1\r\nhost",
+        ] {
+            assert!(is_let_go(said).await, "{said:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_asked_is_not_cut_while_it_is_answered() {
+        let (mut client, server) = tokio::io::duplex(1024);
+        client.write_all(b"GET / HTTP/1.1\r\nconnection: close\r\n\r\n").await.expect("room");
+        let (builder, stop) = (builder(1024), CancellationToken::new());
+        let slowly = |request| async move {
+            tokio::time::sleep(HEAD_WITHIN * 10).await;
+            hello(request).await
+        };
+        let mut answer = String::new();
+        let read = client.read_to_string(&mut answer);
+        let ((), read) = tokio::join!(converse(&builder, server, &stop, slowly), read);
+        assert!(read.is_ok() && answer.ends_with("hello"), "{answer}");
     }
 }

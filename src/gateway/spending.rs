@@ -16,7 +16,7 @@ use duduclaw_actors::id::{AccountId, EntryId, Generation, LeaseId, ModelScope};
 use duduclaw_actors::outcome::{Answered, CallKind, Close, Ended, Evidence, Outcome};
 use duduclaw_actors::ports::Reports;
 use duduclaw_actors::provider::anthropic::classify::Classified;
-use http::{HeaderName, HeaderValue, Response};
+use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::BodyExt;
 
 use crate::config::settings::QuotaHeaders;
@@ -24,6 +24,7 @@ use crate::credentials::Held;
 use crate::gateway::answer::{Answer, AnswerBody};
 use crate::gateway::chain::Leg;
 use crate::gateway::end::{End, Finish};
+use crate::gateway::error::ApiError;
 use crate::gateway::exchange::Exchange;
 use crate::gateway::fields::Streaming;
 use crate::gateway::headers::response::{self, Relay as Length};
@@ -151,6 +152,9 @@ impl Spending {
         mut beginning: Beginning,
         outcome: &Outcome,
     ) -> Answer {
+        if !is_answer(beginning.head.status) {
+            return ApiError::NoAnswer(beginning.head.status.as_u16()).answer(&exchange.inbound.id);
+        }
         let renaming = exchange.renaming(leg);
         if let Some(renaming) = &renaming {
             renaming.document(&mut beginning);
@@ -198,6 +202,11 @@ impl Spending {
         let shown = exchange.live.settings.server.account_header.is_some();
         HeaderValue::from_str(if shown { &from.name } else { "1" }).ok()
     }
+}
+
+/// Whether HTTP has this status as that of an answer. What has not could mean anything to a client.
+fn is_answer(status: StatusCode) -> bool {
+    (200..=599).contains(&status.as_u16())
 }
 
 /// What is done when a relayed body is over.

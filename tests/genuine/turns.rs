@@ -177,8 +177,7 @@ async fn a_pool_that_is_out_keeps_the_client_waiting(version: Version) {
 }
 
 /// Two clients are at work when one account's token ends, its window fills, another is overloaded and hangs up amid an
-/// answer, and all are out for a while. A request whose faults use up its tries may be refused; its client then asks again
-/// by itself, and its user sees nothing.
+/// answer, and all are out for a while.
 async fn everything_at_once_goes_unnoticed(version: Version) {
     let stage =
         Stage::of(["a", "b", "c"].map(AccountSpec::oauth)).tables("[server.pool]\nhold_seconds = 600").start().await;
@@ -202,6 +201,7 @@ async fn everything_at_once_goes_unnoticed(version: Version) {
     story.tells("", "request_held", |_| true).await;
     story.tells_of("request_released").await;
     assert!(some_move(story, "quota") && some_move(story, "server_error"), "{:?}", story.of("failed_over"));
+    assert!(story.of("pool_exhausted").is_empty(), "{:?}", story.of("pool_exhausted"));
     let sessions = [claude.session(), beside.session()];
     for session in sessions {
         let own = served(stage.messages()).into_iter().filter(|record| record.session.as_deref() == Some(session));

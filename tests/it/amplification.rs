@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use duduclaw::sim::{Fault, FaultRule, Refusal};
+use duduclaw::sim::{AccountSpec, Fault, FaultRule, Refusal};
 
 use crate::storm::{Seen, calm, requests, storm};
 use crate::support::{World, eventually};
 
 const REQUESTS: usize = 1200;
+/// Those that are held take their time.
+const HELD: usize = 300;
 
 /// How many attempts were made, by what the events of ended requests tell.
 async fn attempts(world: &World, requests: usize) -> u64 {
@@ -75,4 +77,39 @@ async fn a_provider_that_takes_no_connection_is_not_stormed() {
     assert!(attempts * 10 <= REQUESTS as u64 * 12, "{attempts} attempts for {REQUESTS} requests");
     world.sim.refuse_connections(Refusal::Accepting);
     recovers(&world).await;
+}
+
+/// The outage lasts as long as it takes: clients that are held get their answers as time goes on.
+async fn held_outage(world: &World, requests: Vec<reqwest::RequestBuilder>) -> Vec<Seen> {
+    let storm = storm(64, requests, |_| ());
+    let time = async {
+        loop {
+            tokio::time::sleep(Duration::from_millis(4)).await;
+            world.clock.advance(Duration::from_millis(500));
+        }
+    };
+    tokio::select! {
+        seen = storm => seen,
+        () = time => unreachable!("time does not end"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_that_are_held_do_not_storm_a_dead_provider() {
+    for fault in [Fault::Overloaded { retry_after: None }, Fault::ThrottleUnstated, Fault::Quota5h { resets_in: None }]
+    {
+        let names = ["a", "b", "c"];
+        let world =
+            World::with(names.map(AccountSpec::oauth)).tables("[server.pool]\nhold_seconds = 40\n").start().await;
+        for name in names {
+            world.sim.fault(FaultRule::standing(name, fault.clone()));
+        }
+        let seen = held_outage(&world, requests(&world, HELD)).await;
+        let odd: Vec<&Seen> = seen.iter().filter(|s| ![Some(429), Some(502), Some(529)].contains(&s.status)).collect();
+        assert!(odd.is_empty(), "{} odd answers, the first: {:?}", odd.len(), odd[0]);
+        let attempts = attempts(&world, HELD).await;
+        assert_eq!(attempts, world.messages().len() as u64, "the events tell of every attempt");
+        assert!(attempts * 10 <= HELD as u64 * 12, "{attempts} attempts for {HELD} requests of {fault:?}");
+        calm(&world).await;
+    }
 }

@@ -1,12 +1,14 @@
 //! `hold_seconds`: clients wait, without a byte, instead of a final refusal that waiting would cure.
 
+mod faults;
+
 use std::time::Duration;
 
-use duduclaw::sim::{AccountSpec, Fault, FaultRule};
+use duduclaw::sim::{AccountSpec, Fault, FaultRule, Refusal};
 use tokio::io::AsyncWriteExt;
 use tokio::task::JoinHandle;
 
-use crate::support::{World, eventually, read_all, read_until, status};
+use crate::support::{PATIENCE, World, eventually, read_all, read_until, status};
 
 fn quota(seconds: i64) -> Fault {
     Fault::Quota5h { resets_in: Some(seconds) }
@@ -29,6 +31,26 @@ fn spawn(request: reqwest::RequestBuilder) -> JoinHandle<reqwest::Response> {
 
 async fn held(world: &World, count: usize) {
     eventually(|| (world.events.of("request_held").len() >= count).then_some(())).await;
+}
+
+/// Lets time pass until the request is answered; by how many seconds.
+async fn seconds_until(world: &World, request: &JoinHandle<reqwest::Response>) -> u64 {
+    for passed in 0..600 {
+        if eventually_within(Duration::from_millis(200), || request.is_finished()).await {
+            return passed;
+        }
+        world.advance(1);
+    }
+    panic!("it is held for good");
+}
+
+async fn eventually_within(patience: Duration, done: impl Fn() -> bool) -> bool {
+    let look = async {
+        while !done() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(patience, look).await.is_ok()
 }
 
 #[tokio::test]
@@ -78,6 +100,39 @@ async fn a_wait_longer_than_the_clients_patience_is_cut_into_slices_and_ends_wit
     let wait: u64 = truth.headers()["retry-after"].to_str().unwrap().parse().unwrap();
     assert!((7000..=7200).contains(&wait), "{wait}");
     assert_eq!(truth.headers()["anthropic-ratelimit-unified-status"], "rejected");
+}
+
+#[tokio::test]
+async fn who_waits_asks_an_account_whose_return_is_a_guess_when_its_probe_is_due() {
+    let world = out(300, 120, "").await;
+    world.sim.clear_faults(None);
+    world.sim.fault(FaultRule::next("a", 1, Fault::AggregateRejected { resets_in: None, retry_after: None }));
+    let waiting = spawn(world.ask("s", "hi", false));
+    held(&world, 1).await;
+    world.advance(2);
+    let answer = tokio::time::timeout(PATIENCE, waiting).await.expect("long before the two minutes that we guessed");
+    assert_eq!(answer.unwrap().status(), 200);
+    assert_eq!(world.messages().len(), 2);
+}
+
+/// Its own probes fail while the network is out, and each makes the back-off longer.
+#[tokio::test]
+async fn who_waits_through_an_outage_of_the_network_is_served_soon_after_it() {
+    let world = World::with(["a", "b"].map(AccountSpec::oauth));
+    let world = world.tables("[server.pool]\nhold_seconds = 600\n").start().await;
+    world.sim.refuse_connections(Refusal::Refusing);
+    let waiting = spawn(world.ask("s", "hi", false));
+    held(&world, 1).await;
+    for _ in 0..100 {
+        world.advance(1);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(!waiting.is_finished());
+    world.sim.refuse_connections(Refusal::Accepting);
+    world.advance(61);
+    let answer = tokio::time::timeout(PATIENCE / 2, waiting).await.expect("a probe is due within a minute");
+    assert_eq!(answer.unwrap().status(), 200);
+    assert!(world.events.of("pool_exhausted").is_empty());
 }
 
 #[tokio::test]

@@ -21,8 +21,8 @@ use super::fault::{Rule, broken};
 use super::judgement::Judgement;
 use super::plan::{Choice, Field, Pick, Pool};
 use super::provisional::{belief, is_refusal};
-use super::rank::{Band, Merits};
-use super::retry_budget::RetryBudget;
+use super::rank::Merits;
+use super::retry_budget::{RetryBudget, draws};
 use super::view::View;
 use super::views::Views;
 use crate::clock::{Deadline, Timestamp};
@@ -238,7 +238,7 @@ impl Admission {
 
     fn plan(&self, demand: &Demand, tallies: &[Tally], now: Timestamp) -> Planned {
         let Some(field) = self.field(demand, tallies, now) else {
-            let nothing = Exhausted { reasons: Vec::new(), remedy: Remedy::Person };
+            let nothing = Exhausted { reasons: Vec::new(), remedy: Remedy::Person, probe: None };
             return Planned::Answer(Decision::Exhausted(nothing));
         };
         let none = |barrier| Planned::Answer(Decision::Exhausted(exhausted(&field, barrier)));
@@ -296,13 +296,6 @@ enum Planned {
     Grant(Pick),
     Queue(AccountId),
     Answer(Decision),
-}
-
-/// Whether an attempt takes from the retry budget: all but the first, the first move to a usable account, and the same
-/// account once more.
-fn draws(demand: &Demand, pick: Option<Pick>) -> bool {
-    let moves_freely = demand.tried.len() <= 1 && pick.is_none_or(|p| p.band == Band::Usable);
-    demand.call == CallKind::Inference && demand.step == Step::Next && !moves_freely
 }
 
 /// Whether the last answer was a 429 that stated nothing, and the one hop after such was made already.

@@ -55,10 +55,12 @@ pub enum BindsThinking {
 pub struct Spent {
     /// A breather that it waited out.
     pub breather: Once,
-    /// A held account that it probed ([`Gate::Probe`]).
+    /// A held account that it probed ([`Gate::Probe`]), since it came or last waited.
     pub probe: Once,
     /// How often it already went on after a 429 that stated nothing. One such hop is allowed.
     pub unstated_hops: u8,
+    /// The move to a usable account that is free for it in each upstream. Who was held has none left.
+    pub free_move: Once,
 }
 
 /// Whether something that may be used once was used.
@@ -89,6 +91,11 @@ pub enum Step {
     Next,
     /// The same account once more, after a breather was waited out: counts as an attempt, draws on no budget.
     Again(AccountId),
+    /// The first attempt after the request was held until an account returned: that account's allowance lets it in, so
+    /// it draws on no budget. It counts as no further request either.
+    Returned,
+    /// The first attempt after the request rested although an account was open to others: it draws on the budget.
+    Rested,
 }
 
 /// The last attempt's account and answer.
@@ -173,6 +180,9 @@ pub struct Exhausted {
     pub reasons: Vec<Reason>,
     /// What would help.
     pub remedy: Remedy,
+    /// When it is worth asking for a probe, of an account whose return is a guess: a request that is held has one more
+    /// each time it has waited.
+    pub probe: Option<Deadline>,
 }
 
 /// Why one candidate cannot serve this request now.
@@ -241,8 +251,11 @@ pub enum Remedy {
     },
     /// A person: a login, a key, an administrator. Final status 503.
     Person,
-    /// The attempts of this request are used up; its best real answer is relayed.
-    Spent,
+    /// Time: the attempts of this request are used up, though not every account is out. Its best real answer is relayed.
+    Spent {
+        /// The soonest return of those that are out, if it is known.
+        returns: Option<Deadline>,
+    },
 }
 
 /// Whether caps alone are what leaves nothing selectable.

@@ -8,7 +8,7 @@ use crate::id::AccountId;
 use crate::outcome::Cause;
 use crate::standing::Stated;
 
-/// How long a request is told to stay away when every place is taken.
+/// How long a request is told to stay away when every place is taken, or every probe.
 const BUSY: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// What stands in the way of candidates that could serve.
@@ -29,8 +29,18 @@ pub(super) fn exhausted(field: &Field<'_>, barrier: Barrier) -> Exhausted {
             why: why(look.digest.condition, field.has_tried(look.glance.account), barrier),
         })
         .collect();
-    let remedy = remedy(&reasons, barrier, field.now);
-    Exhausted { reasons, remedy }
+    let remedy = remedy(&reasons, field.now);
+    Exhausted { reasons, remedy, probe: probe(field) }
+}
+
+/// When the next probe is due of an account whose return is a guess. One that is due already is another's, or this request
+/// has just spent its own.
+fn probe(field: &Field<'_>) -> Option<Deadline> {
+    let looks = field.pool.spec.accounts.iter().filter_map(|id| field.look(*id));
+    let held = looks.filter(|look| matches!(look.digest.condition, Condition::Held(_)));
+    let due = held.filter_map(|look| look.view.early_probe_due_at(field.demand.scope, field.now));
+    let soonest = due.reduce(|one, other| one.sooner(other, field.now))?;
+    Some(soonest.later(Deadline::after(field.now, BUSY), field.now))
 }
 
 impl Exhausted {
@@ -44,8 +54,8 @@ impl Exhausted {
                 changed = true;
             }
         }
-        if changed && self.remedy == Remedy::Spent {
-            self.remedy = remedy(&self.reasons, Barrier::Busy, now);
+        if changed && matches!(self.remedy, Remedy::Spent { .. }) {
+            self.remedy = remedy(&self.reasons, now);
         }
         self
     }
@@ -65,18 +75,14 @@ fn why(condition: Condition, tried: bool, barrier: Barrier) -> Why {
     }
 }
 
-fn remedy(reasons: &[Reason], barrier: Barrier, now: Timestamp) -> Remedy {
+fn remedy(reasons: &[Reason], now: Timestamp) -> Remedy {
     let has = |wanted: fn(&Why) -> bool| reasons.iter().any(|r| wanted(&r.why));
-    if has(|w| matches!(w, Why::RetryBudget | Why::HopLimit)) {
-        return Remedy::Spent;
+    let busy = has(|why| matches!(why, Why::Busy)).then(|| Deadline::after(now, BUSY));
+    if has(|why| matches!(why, Why::Tried | Why::RetryBudget | Why::HopLimit)) {
+        let returns = reasons.iter().filter_map(|r| Return::of(&r.why)?.until);
+        return Remedy::Spent { returns: returns.chain(busy).reduce(|one, other| one.sooner(other, now)) };
     }
-    if barrier == Barrier::Busy && has(|w| matches!(w, Why::Busy)) {
-        return Remedy::BackOff { until: Deadline::after(now, BUSY) };
-    }
-    if has(|w| matches!(w, Why::Tried)) {
-        return Remedy::Spent;
-    }
-    waiting(reasons, now)
+    busy.map_or_else(|| waiting(reasons, now), |until| Remedy::BackOff { until })
 }
 
 /// What the soonest return calls for; without any, a person.

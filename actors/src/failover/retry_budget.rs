@@ -2,7 +2,11 @@
 //!
 //! A pool that fails as a whole must not be asked many times over by every request.
 
+use super::demand::{Demand, Once, Step};
+use super::plan::Pick;
+use super::rank::Band;
 use crate::clock::Timestamp;
+use crate::outcome::CallKind;
 
 /// The share of recent requests that may be further attempts: one in this many.
 const ONE_IN: u32 = 5;
@@ -60,6 +64,18 @@ impl Cell {
         let age = second_of(now) - self.second;
         (0..SECONDS as i64).contains(&age)
     }
+}
+
+/// Whether an attempt takes from the retry budget: all but the first, the first move to a usable account, the same
+/// account once more, and what an account's return lets in.
+pub(super) fn draws(demand: &Demand, pick: Option<Pick>) -> bool {
+    let unmoved = demand.tried.len() <= 1 && demand.spent.free_move == Once::Unused;
+    let further = match demand.step {
+        Step::First | Step::Again(_) | Step::Returned => false,
+        Step::Next => !(unmoved && pick.is_none_or(|p| p.band == Band::Usable)),
+        Step::Rested => true,
+    };
+    further && demand.call == CallKind::Inference
 }
 
 fn second_of(at: Timestamp) -> i64 {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use duduclaw::sim::{Fault, FaultRule, Record};
 
-use crate::seen::{Got, got, in_order};
+use crate::seen::{Got, exact_provider, got, in_front_of, in_order};
 use crate::support::World;
 
 #[tokio::test]
@@ -137,5 +137,23 @@ async fn a_compressed_refusal_is_understood() {
         assert_eq!(got.status, 529, "{}", got.text());
         assert!(got.text().contains("overloaded_error"), "readable: {}", got.text());
         assert_eq!(got.header("content-encoding"), None);
+    }
+}
+
+#[tokio::test]
+async fn a_status_that_http_does_not_have_for_answers_is_a_502_that_says_so() {
+    let heads = [
+        ("101", "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n"),
+        ("600", "HTTP/1.1 600 Beyond\r\ncontent-length: 2\r\n\r\n{}"),
+        ("999", "HTTP/1.1 999 Denied\r\ncontent-length: 0\r\n\r\n"),
+    ];
+    for (status, head) in heads {
+        for stream in [false, true] {
+            let world = in_front_of(&exact_provider(head.to_owned()).await).await;
+            let got = got(world.ask("s", "hi", stream)).await;
+            assert_eq!(got.status, 502, "{status}");
+            assert!(got.text().contains(status) && got.text().contains("api_error"), "{}", got.text());
+            world.is_well("a").await;
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Admission, draws};
+use super::Admission;
 use crate::clock::Timestamp;
 use crate::event::MoveReason;
 use crate::failover::book::{Drew, Footing, Good, LeaseRecord, Slot};
@@ -10,6 +10,7 @@ use crate::failover::conversations::Home;
 use crate::failover::demand::{Demand, Gate, Grant, Phase, Step};
 use crate::failover::plan::{Field, Pick};
 use crate::failover::rank::Band;
+use crate::failover::retry_budget::draws;
 use crate::failover::view::Condition;
 use crate::id::{AccountId, ConversationKey, EntryId, LeaseId};
 use crate::outcome::CallKind;

@@ -250,11 +250,30 @@ fn further_attempts_draw_on_the_retry_budget_and_the_first_move_is_free() {
         desk.serve(&further, t0());
     }
     let exhausted = desk.refuse(&further, t0());
-    assert_eq!(exhausted.remedy, Remedy::Spent);
+    assert_eq!(exhausted.remedy, Remedy::Spent { returns: None });
     assert_eq!(exhausted.reasons[2].why, Why::RetryBudget);
     let again = Demand { step: Step::Again(id(2)), ..further.clone() };
     assert_eq!(desk.look(&again, t0()), 2, "the same account once more draws on none");
     assert_eq!(desk.look(&further, at(10.0)), 2);
+}
+
+#[test]
+fn a_request_that_rested_draws_on_the_retry_budget_and_one_that_an_account_returned_to_does_not() {
+    let mut desk = Desk::of(3);
+    let spent = Spent { free_move: Once::Used, ..Spent::default() };
+    let rested = Demand { step: Step::Rested, spent, ..demand() };
+    for _ in 0..10 {
+        desk.serve(&rested, t0());
+    }
+    assert_eq!(desk.refuse(&rested, t0()).remedy, Remedy::Spent { returns: None });
+    let returned = Demand { step: Step::Returned, spent, ..demand() };
+    for _ in 0..100 {
+        desk.serve(&returned, t0());
+    }
+    let moved = Demand { tried: vec![id(0)], step: Step::Next, ..returned };
+    assert_eq!(desk.refuse(&moved, t0()).remedy, Remedy::Spent { returns: None }, "its free move is gone");
+    assert_eq!(desk.refuse(&rested, t0()).remedy, Remedy::Spent { returns: None }, "none of it counts as a request");
+    desk.look(&rested, at(10.0));
 }
 
 /// C03: a bare 429 on every account: one hop a request, and a short rest, so that five requests do not make twenty calls.

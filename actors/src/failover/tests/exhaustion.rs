@@ -105,7 +105,26 @@ fn an_attempt_that_left_no_hold_is_what_the_answer_is_made_of() {
     guard.sent();
     drop(guard);
     let exhausted = desk.refuse(&next(&demand(), &first, 1, fault(), t0()), t0());
-    assert_eq!((exhausted.remedy, &exhausted.reasons[0].why), (Remedy::Spent, &Why::Tried));
+    assert_eq!((exhausted.remedy, &exhausted.reasons[0].why), (Remedy::Spent { returns: None }, &Why::Tried));
+}
+
+/// One was tried and is open to others all the same: the request is spent, and knows when the others return.
+#[test]
+fn a_spent_request_is_told_when_the_soonest_of_the_others_returns() {
+    let mut desk = Desk::of(4);
+    desk.tell(0, t0(), |s| s.holds = vec![limited(t0(), 900)]);
+    desk.tell(1, t0(), |s| s.holds = vec![erroring(t0(), 30)]);
+    desk.tell(2, t0(), |s| s.credential = CredentialState::Broken(Cause::Empty));
+    let (first, guard) = desk.grant(&demand(), at(0.5));
+    guard.sent();
+    drop(guard);
+    let failed = next(&demand(), &first, 1, fault(), at(0.5));
+    let exhausted = desk.refuse(&failed, at(0.5));
+    assert_eq!(exhausted.remedy, Remedy::Spent { returns: Some(after(30)) });
+    desk.tell(1, at(0.6), |s| s.holds = vec![erroring(t0(), 1200)]);
+    assert_eq!(desk.refuse(&failed, at(0.6)).remedy, Remedy::Spent { returns: Some(after(900)) });
+    desk.tell(3, at(0.7), |s| s.holds = vec![erroring(t0(), 60)]);
+    assert_eq!(desk.refuse(&failed, at(0.7)).remedy, Remedy::BackOff { until: after(60) }, "now all are out");
 }
 
 #[test]

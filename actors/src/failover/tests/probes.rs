@@ -1,6 +1,9 @@
 //! Held accounts are used through their probe slots alone.
 
+use std::time::Duration;
+
 use super::world::*;
+use crate::clock::Deadline;
 use crate::failover::demand::{Demand, Gate, Once, Remedy, Spent};
 use crate::id::Window;
 use crate::standing::Stated;
@@ -78,6 +81,22 @@ fn probes_are_shared_by_all_requests() {
     assert_eq!(accounts, [0, 1, 2]);
     let exhausted = desk.refuse(&conversation(9), at(60.0));
     assert!(matches!(exhausted.remedy, Remedy::Wait { stated: Stated::ByProvider, .. }), "{exhausted:?}");
+}
+
+#[test]
+fn who_must_wait_is_told_when_a_probe_is_due_before_an_end_that_is_a_guess() {
+    let mut desk = Desk::of(2);
+    desk.tell(0, t0(), |s| s.holds = vec![erroring(t0(), 300)]);
+    desk.tell(1, t0(), |s| s.holds = vec![limited(t0(), 300)]);
+    assert_eq!(desk.refuse(&demand(), t0()).probe, Some(after(1)));
+    let (_, guard) = desk.grant(&demand(), at(1.0));
+    guard.sent();
+    assert_eq!(desk.refuse(&demand(), at(1.0)).probe, Some(after(2)), "another's is under way");
+    drop(guard);
+    desk.settle(at(1.2));
+    assert_eq!(desk.refuse(&demand(), at(1.2)).probe, Some(Deadline::after(at(1.2), Duration::from_secs(2))));
+    desk.tell(0, at(2.0), |s| s.holds = vec![limited(t0(), 300)]);
+    assert_eq!(desk.refuse(&demand(), at(2.0)).probe, None, "a stated end is waited for");
 }
 
 #[test]

@@ -90,14 +90,17 @@ fn is_caught(random: &mut fastrand::Rng) -> bool {
     })
 }
 
-/// In one instant so many requests, each of which tries all it gets: the further attempts are bounded.
+/// In one instant so many requests, each of which tries all it gets, rests and tries once more: the further attempts are
+/// bounded.
 fn storm(requests: u32) -> Result<(), String> {
     let mut desk = Desk::of(6);
     let mut further = 0;
-    for _ in 0..requests {
-        let mut wanted = demand();
+    let spent = Spent { free_move: Once::Used, ..Spent::default() };
+    let rested = Demand { step: Step::Rested, spent, ..demand() };
+    for first in (0..requests).flat_map(|_| [demand(), rested.clone()]) {
+        let mut wanted = first;
         while let Decision::Granted(grant) = desk.ask(&wanted, t0()) {
-            further += u32::from(wanted.tried.len() > 1);
+            further += u32::from(wanted.tried.len() > 1 || wanted.spent.free_move == Once::Used);
             let guard = desk.book.guard(grant.lease);
             guard.sent();
             drop(guard);
@@ -105,7 +108,7 @@ fn storm(requests: u32) -> Result<(), String> {
             tried.push(grant.account);
             wanted = Demand { tried, step: Step::Next, ..wanted };
         }
-        if !matches!(desk.refuse(&wanted, t0()).remedy, Remedy::Spent) {
+        if !matches!(desk.refuse(&wanted, t0()).remedy, Remedy::Spent { .. }) {
             return Err("what was tried and left no hold is spent".to_owned());
         }
     }

@@ -184,6 +184,12 @@ impl View {
         self.probes.due_at(end, began)
     }
 
+    /// The same, if it is before an end that we only guess: until one that the provider stated, waiting is better.
+    pub(in crate::failover) fn early_probe_due_at(&self, scope: ModelScope, now: Timestamp) -> Option<Deadline> {
+        let (end, began) = self.spell(scope, now);
+        (end == EndAhead::Guessed).then(|| self.probes.due_at(end, began))
+    }
+
     fn removal(&self, judgement: &Judgement, now: Timestamp) -> Option<Removal> {
         if self.listed == Listed::No {
             return Some(Removal::Unlisted);
