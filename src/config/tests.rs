@@ -75,8 +75,8 @@ fn the_documented_example_has_no_error_and_says_what_is_missing() {
     warning: /c.toml:263: not built yet: sealing of stored secrets ([secrets] seal, key_file)
     warning: /c.toml:272: not built yet: [dispatch]
     warning: /c.toml:285: channels.webhook.ops: the variable OPS_WEBHOOK_URL is not set, so nothing can be sent; set it
-    warning: /c.toml:286: channels.webhook.ops: the variable OPS_WEBHOOK_SECRET is not set, so nothing can be sent; set it
-    warning: /c.toml:288: not built yet: [channels.telegram]
+    warning: /c.toml:287: channels.webhook.ops: the variable OPS_WEBHOOK_SECRET is not set, so nothing can be sent; set it
+    warning: /c.toml:289: not built yet: [channels.telegram]
     warning: /c.toml:146: account anthropic/primary is not logged in (unreadable): /home/me/.claude/.credentials.json is not there; log in with the program it belongs to, or correct the path
     warning: /c.toml:162: account anthropic/backup is broken (unreadable): the variable CLAUDE_BACKUP_OAUTH_TOKEN is not set; set it
     warning: /c.toml:168: account anthropic/metered is broken (unreadable): the variable ANTHROPIC_API_KEY is not set; set it
