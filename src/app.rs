@@ -7,6 +7,7 @@
 //! end with an error event · 4 the fleet writes down what it knows · 5 the sockets and the lock go.
 
 mod doors;
+mod expiry;
 mod home;
 mod log;
 mod news;
@@ -155,6 +156,8 @@ pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) ->
     let tasks = TaskTracker::new();
     let mut all_observers: Vec<Box<dyn Observer>> =
         vec![Box::new(MetricsObserver(Arc::clone(&metrics))), Box::new(counts.observer()), Box::new(log::EventLog)];
+    let bell = expiry::Bell::default();
+    all_observers.push(Box::new(bell.clone()));
     all_observers.extend(observers);
     let client = Client::new(settings.server.timeouts.connect)?;
     let channels = Channels::new(settings.webhooks.clone(), client.clone(), Arc::clone(&environment));
@@ -235,6 +238,7 @@ pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) ->
     gateway.vault.watch();
     watch::watch(Arc::clone(&reloader), background.clone());
     polling::poll(Arc::clone(&gateway), background.clone());
+    gateway.tasks.spawn(expiry::watch(bell, gateway.fleet.clone(), gateway.vault.clone(), background.clone()));
     let shown = addresses.iter().map(ToString::to_string).collect();
     gateway.tell(EventKind::Started { addresses: shown }, Severity::Info, None, Evidence::default());
     Ok(Running {

@@ -170,6 +170,7 @@ impl Metrics {
             | EventKind::TrialBegan
             | EventKind::CredentialBroke { .. }
             | EventKind::CredentialRenewed
+            | EventKind::CredentialExpiring { .. }
             | EventKind::LoginNeeded
             | EventKind::RefreshFailed { .. }
             | EventKind::Paused

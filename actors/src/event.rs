@@ -98,6 +98,14 @@ pub enum EventKind {
     CredentialRenewed,
     /// The refresh grant is gone; a person must log in.
     LoginNeeded,
+    /// A credential that cannot be renewed ends soon.
+    CredentialExpiring {
+        /// When.
+        #[serde(serialize_with = "civil", rename = "until")]
+        ends: Deadline,
+        /// In how many whole days.
+        days: u64,
+    },
     /// An access token was refreshed.
     TokenRefreshed,
     /// Another program had refreshed it; its token was adopted.

@@ -151,3 +151,20 @@ async fn neither_address_nor_key_of_a_webhook_is_told() {
     assert!(!all.contains("canary"), "{lost}");
     assert!(lost["kind"]["why"].as_str().unwrap().contains("503"), "{lost}");
 }
+
+/// A setup token that ends within a week is warned of once, also after a restart.
+#[tokio::test]
+async fn a_setup_token_that_ends_soon_is_warned_of() {
+    let world = World::with([AccountSpec::oauth("a")]).start().await;
+    let path = world.home.path().join("a.json");
+    let mut login = crate::support::login(&world.sim, "a");
+    login["claudeAiOauth"].as_object_mut().unwrap().remove("refreshToken");
+    login["claudeAiOauth"]["expiresAt"] = ((world.now() + 5 * 86_400 + 60) * 1000).into();
+    std::fs::write(&path, login.to_string()).unwrap();
+    world.reload().await;
+    let warned = world.events.wait_for("credential_expiring").await;
+    assert_eq!((&warned["kind"]["days"], &warned["severity"]), (&5.into(), &"warning".into()));
+    world.reload().await;
+    world.turn("s", false).await.served_by("a");
+    assert_eq!(world.events.of("credential_expiring").len(), 1);
+}

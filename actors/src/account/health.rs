@@ -47,6 +47,7 @@
 //! | source reads again | · | · | · | · | · | · | · | · | · | · | −broken | · | · | · |
 //! | grant lost | +needs_login | +needs_login | +needs_login | +needs_login | +needs_login | +needs_login | +needs_login | +needs_login | +needs_login | +needs_login | · | · | +needs_login | +needs_login |
 //! | grant regained | · | · | · | · | · | · | · | · | · | · | · | −needs_login | · | · |
+//! | its end is told | · | · | · | · | · | · | · | · | · | · | · | · | · | · |
 //! | check says valid | · | · | · | · | · | · | · | · | −auth_dead | −trial | · | · | · | −unverified |
 //! | check says refused | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | · | −trial +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead |
 //! | check undecided | · | · | · | · | · | · | · | · | · | · | · | · | · | · |
@@ -152,7 +153,7 @@ impl Health {
     #[must_use]
     pub fn next_deadline(&self, now: Timestamp) -> Option<Deadline> {
         let holds = self.holds().into_iter().flatten().map(|hold| hold.until);
-        let others = [self.limits.breather, self.credential.deadline()];
+        let others = [self.limits.breather, self.credential.deadline(now)];
         holds.chain(others.into_iter().flatten()).reduce(|next, other| next.sooner(other, now))
     }
 
@@ -210,6 +211,7 @@ impl Health {
             HealthEvent::CredentialRead { generation } => self.read_again(generation, report),
             HealthEvent::GrantLost { access_until } => self.credential.grant_lost(access_until, report),
             HealthEvent::GrantRegained => self.credential.grant_regained(),
+            HealthEvent::ExpiryTold { ends } => self.credential.ends_at(ends, report),
             HealthEvent::Probed { verdict, generation, sent_at } => self.probed(verdict, generation, sent_at, report),
             HealthEvent::BudgetReached { cycle_ends } => self.spend.budget_reached(cycle_ends, report),
             HealthEvent::BudgetRaised => self.spend.budget_raised(report),
@@ -264,7 +266,7 @@ impl Health {
         self.erroring.lapse(report);
         self.limits.lapse(report);
         self.spend.lapse(report);
-        self.credential.lapse(report.now);
+        self.credential.lapse(report);
         self.quota.expire(report.now);
     }
 

@@ -131,7 +131,7 @@ mod tests {
         insta::assert_json_snapshot!(Entry::of(&hold()), @r#"
         {
           "seq": 7,
-          "id": "1a229dfb800-7",
+          "id": "1a229f12800-7",
           "ts": "2026-11-30T00:53:20.000Z",
           "kind": "hold_began",
           "severity": "warning",
@@ -144,7 +144,7 @@ mod tests {
           "account": "work",
           "provider": "anthropic",
           "request_id": "abc",
-          "summary": "work is out: its quota window is used up, 60 min to go.",
+          "summary": "work is out: its quota window is used up, 1 h 0 min to go.",
           "detail": {
             "hold": "rate_limited",
             "scope": "account",

@@ -31,6 +31,9 @@ impl Event {
             }
             EventKind::CredentialRenewed => format!("{account} has a new credential."),
             EventKind::LoginNeeded => format!("{account} needs a new login."),
+            EventKind::CredentialExpiring { days, .. } => {
+                format!("The credential of {account} ends in {days} days and cannot be renewed: replace it before.")
+            }
             EventKind::TokenRefreshed => format!("The access token of {account} was renewed."),
             EventKind::TokenAdopted => format!("{account}: another program had renewed its token."),
             EventKind::RefreshFailed { detail } => format!("{account} was not renewed: {detail}"),

@@ -95,6 +95,7 @@ fn mark(kind: &EventKind) -> Option<Mark> {
         | EventKind::CredentialBroke { .. }
         | EventKind::LoginNeeded
         | EventKind::RefreshFailed { .. }
+        | EventKind::CredentialExpiring { .. }
         | EventKind::FailedOver { .. }
         | EventKind::PoolExhausted { .. }
         | EventKind::ConfigRefused { .. }

@@ -1,10 +1,12 @@
 //! What becomes of the credential itself: renewed, broken, readable again, its refresh grant lost, checked.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::report::Report;
 use super::{Check, Health, Verdict};
-use crate::clock::{Deadline, Timestamp};
+use crate::clock::{Deadline, Timestamp, Wall};
 use crate::event::{EndedBy, EventKind, Severity};
 use crate::id::Generation;
 use crate::outcome::Cause;
@@ -21,7 +23,29 @@ pub(super) struct Credential {
     access_until: Option<Deadline>,
     /// The access token's end has passed, and was told.
     access_over: bool,
+    /// When it ends for good; none where it is renewed or its end is not known.
+    ends: Option<Wall>,
+    /// Which warning of that end was told last.
+    warned: Warned,
 }
+
+/// Which warning of a credential's end was told last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Warned {
+    /// None.
+    #[default]
+    Not,
+    /// A month before.
+    Month,
+    /// A week before.
+    Week,
+}
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+/// The warnings, and how long before the end each is told.
+const WARNINGS: [(Warned, Duration); 2] =
+    [(Warned::Month, DAY.saturating_mul(30)), (Warned::Week, DAY.saturating_mul(7))];
 
 impl Credential {
     pub(super) fn state(&self) -> CredentialState {
@@ -66,18 +90,47 @@ impl Credential {
         self.access_over = false;
     }
 
-    /// When the access token ends, until that has been told.
-    pub(super) fn deadline(&self) -> Option<Deadline> {
-        self.access_until.filter(|_| !self.access_over)
+    /// It is known when it ends for good.
+    pub(super) fn ends_at(&mut self, ends: Option<Wall>, report: &mut Report<'_>) {
+        if self.ends != ends {
+            (self.ends, self.warned) = (ends, Warned::Not);
+        }
+        self.warn(report);
     }
 
-    pub(super) fn lapse(&mut self, now: Timestamp) {
-        self.access_over |= self.access_until.is_some_and(|until| until.is_due(now));
+    /// When the access token ends, or a warning is due, until that has been told.
+    pub(super) fn deadline(&self, now: Timestamp) -> Option<Deadline> {
+        let access = self.access_until.filter(|_| !self.access_over);
+        let warning = WARNINGS.into_iter().find(|(warning, _)| *warning > self.warned);
+        let warning = self.ends.zip(warning).map(|(ends, (_, before))| Deadline::Wall(earlier(ends, before)));
+        match (access, warning) {
+            (Some(one), Some(other)) => Some(one.sooner(other, now)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    pub(super) fn lapse(&mut self, report: &mut Report<'_>) {
+        self.access_over |= self.access_until.is_some_and(|until| until.is_due(report.now));
+        self.warn(report);
+    }
+
+    /// Of warnings that are due together the last is told.
+    fn warn(&mut self, report: &mut Report<'_>) {
+        let Some(ends) = self.ends else { return };
+        let due = WARNINGS.into_iter().rfind(|(_, before)| earlier(ends, *before) <= report.now.wall);
+        let Some((warning, _)) = due.filter(|(warning, _)| *warning > self.warned) else { return };
+        self.warned = warning;
+        let days = ends.since(report.now.wall).as_secs() / DAY.as_secs();
+        report.say(EventKind::CredentialExpiring { ends: Deadline::Wall(ends), days }, Severity::Warning);
     }
 
     pub(super) fn rebase(&mut self, shift: impl Fn(Deadline) -> Deadline) {
         self.access_until = self.access_until.map(shift);
     }
+}
+
+fn earlier(at: Wall, by: Duration) -> Wall {
+    Wall(at.0.saturating_sub(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)))
 }
 
 impl Health {

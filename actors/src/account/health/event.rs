@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::clock::{Deadline, Timestamp};
+use crate::clock::{Deadline, Timestamp, Wall};
 use crate::event::{EventKind, Severity};
 use crate::id::Generation;
 use crate::outcome::{Answered, Cause, Ended, Evidence, WindowReading};
@@ -65,6 +65,11 @@ pub enum HealthEvent<'a> {
     },
     /// The refresh grant works after all.
     GrantRegained,
+    /// When the credential in use ends for good.
+    ExpiryTold {
+        /// The moment; none where it is renewed or its end is not known.
+        ends: Option<Wall>,
+    },
     /// A check of this very credential was answered.
     Probed {
         /// What it said.

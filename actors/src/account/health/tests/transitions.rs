@@ -70,6 +70,7 @@ const EVENTS: &[(&str, Doing)] = &[
     }),
     ("grant lost", |account| drop(account.hears(NOW, HealthEvent::GrantLost { access_until: stated(HOUR) }))),
     ("grant regained", |account| drop(account.hears(NOW, HealthEvent::GrantRegained))),
+    ("its end is told", |account| drop(account.hears(NOW, HealthEvent::ExpiryTold { ends: Some(wall(NOW)) }))),
     ("check says valid", |account| probed(account, Verdict::Valid)),
     ("check says refused", |account| probed(account, Verdict::InvalidToken)),
     ("check undecided", |account| probed(account, Verdict::Undecided)),

@@ -221,3 +221,33 @@ fn an_account_whose_grant_is_gone_serves_while_its_access_token_lives() {
     account.hears(HOUR + 1, HealthEvent::GrantRegained);
     assert!(!account.standing(HOUR + 1).is_out_by_auth(at(HOUR + 1)));
 }
+
+#[test]
+fn a_credential_that_cannot_be_renewed_warns_a_month_and_a_week_before_its_end() {
+    let mut account = Subject::default();
+    let ends = HealthEvent::ExpiryTold { ends: Some(wall(40 * DAY)) };
+    let warning = |days| EventKind::CredentialExpiring { ends: stated(40 * DAY), days };
+    account.hears(0, ends);
+    assert_eq!(account.health.next_deadline(at(0)), Some(stated(10 * DAY)));
+    account.tick(10 * DAY);
+    assert_eq!(account.told, [warning(30)]);
+    account.tick(10 * DAY);
+    account.hears(10 * DAY, ends);
+    assert_eq!(account.told, [], "once");
+    account.tick(33 * DAY);
+    assert_eq!(account.told, [warning(7)]);
+    account.tick(39 * DAY);
+    assert_eq!(account.told, []);
+    assert_eq!(account.health.next_deadline(at(39 * DAY)), None);
+}
+
+#[test]
+fn of_warnings_that_are_due_together_one_is_told_and_another_credential_warns_anew() {
+    let mut account = Subject::default();
+    account.hears(0, HealthEvent::ExpiryTold { ends: Some(wall(2 * DAY)) });
+    assert_eq!(account.told, [EventKind::CredentialExpiring { ends: stated(2 * DAY), days: 2 }]);
+    account.hears(1, HealthEvent::ExpiryTold { ends: None });
+    assert_eq!(account.told, []);
+    account.hears(2, HealthEvent::ExpiryTold { ends: Some(wall(20 * DAY)) });
+    assert_eq!(account.told, [EventKind::CredentialExpiring { ends: stated(20 * DAY), days: 19 }]);
+}
