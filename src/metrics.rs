@@ -177,6 +177,7 @@ impl Metrics {
             | EventKind::Resumed
             | EventKind::Cleared
             | EventKind::Detoured { .. }
+            | EventKind::ModelSubstituted { .. }
             | EventKind::Returned { .. }
             | EventKind::FailedOver { .. }
             | EventKind::RequestHeld { .. }

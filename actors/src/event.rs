@@ -151,6 +151,15 @@ pub enum EventKind {
         /// Why.
         why: FailoverReason,
     },
+    /// Another model answered than the first upstream of the chain would have used.
+    ModelSubstituted {
+        /// The model there.
+        wanted: String,
+        /// The model that answered.
+        served: String,
+        /// The upstream that answered.
+        upstream: String,
+    },
     /// An attempt was answered.
     AttemptAnswered {
         /// What it came to.

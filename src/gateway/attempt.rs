@@ -316,6 +316,9 @@ impl Exchange {
             self.best.keep(beginning, leg);
             return Attempted::Leave;
         }
+        if *outcome == Outcome::Served {
+            self.tell_substitution(leg, spending.entry());
+        }
         Attempted::Answer(spending.relay(self, leg, beginning, outcome))
     }
 }

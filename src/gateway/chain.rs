@@ -18,6 +18,8 @@ pub(super) struct Leg {
     live: Arc<Live>,
     element: usize,
     model: String,
+    /// The model of the first upstream of the chain, if this one's is another.
+    pub(super) stands_in_for: Option<String>,
     /// Whether no other follows.
     pub(super) is_last: bool,
 }
@@ -30,6 +32,10 @@ impl Leg {
         let allowed = |e: &Element| caller.client.as_ref().is_none_or(|c| c.may_use_element(&e.name, &e.provider));
         let mut legs: Vec<Self> =
             chain.steps().filter(|step| allowed(step.element)).map(|step| Self::of(live, step)).collect();
+        let wanted = legs.first().map(|first| first.model.clone());
+        for leg in &mut legs {
+            leg.stands_in_for = wanted.clone().filter(|wanted| *wanted != leg.model);
+        }
         let Some(last) = legs.last_mut() else {
             return Err(ApiError::Forbidden("this client may not use the provider of this model".to_owned()));
         };
@@ -39,7 +45,13 @@ impl Leg {
 
     fn of(live: &Arc<Live>, step: RouteStep<'_>) -> Self {
         let found = live.topology.elements().iter().position(|element| element.id == step.element.id);
-        Self { live: Arc::clone(live), element: found.unwrap_or(0), model: step.model.to_owned(), is_last: false }
+        Self {
+            live: Arc::clone(live),
+            element: found.unwrap_or(0),
+            model: step.model.to_owned(),
+            stands_in_for: None,
+            is_last: false,
+        }
     }
 
     pub(super) fn element(&self) -> &Element {

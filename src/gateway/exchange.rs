@@ -215,6 +215,14 @@ impl Exchange {
         }
     }
 
+    /// An upstream further down the chain answers with another model than the first one would have.
+    pub(super) fn tell_substitution(&self, leg: &Leg, entry: &EntryId) {
+        let Some(wanted) = leg.stands_in_for.clone() else { return };
+        let kind =
+            EventKind::ModelSubstituted { wanted, served: leg.model().to_owned(), upstream: leg.name().to_owned() };
+        self.emit_of(Some(entry), kind, Severity::Info);
+    }
+
     /// The place of the request, on its way to whoever sends the answer's last byte.
     pub(super) fn close(&mut self, status: StatusCode) -> Ticket {
         let mut ticket = self.ticket.take().unwrap_or_else(|| Ticket::spare(&self.gateway, &self.inbound));

@@ -358,3 +358,28 @@ async fn a_key_behind_logins_serves_with_headers_of_its_own() {
     got(ask()).await.served_by("metered");
     assert_eq!(world.last("metered").header("anthropic-beta"), Some("mine-2025-01-01"));
 }
+
+/// Asked for one model, answered by another: that is told, each time, and not where the model is the same.
+#[tokio::test]
+async fn another_model_that_answers_is_told() {
+    let text = format!(
+        "[server]\nbind = \"127.0.0.1:0\"\n\
+         [[upstreams]]\nname = \"first\"\nkind = \"anthropic\"\nbase_url = \"{{sim}}\"\n\
+         auth = {{ mode = \"claude_oauth\", accounts = [{{ name = \"a\", credentials = \"{{creds}}/a.json\" }}] }}\n\
+         [[upstreams]]\nname = \"second\"\nkind = \"anthropic\"\nbase_url = \"{{sim}}\"\n\
+         auth = {{ mode = \"claude_oauth\", accounts = [{{ name = \"b\", credentials = \"{{creds}}/b.json\" }}] }}\n\
+         [[models]]\nid = \"{MODEL}\"\n[models.upstream_model]\nfirst = \"{MODEL}\"\nsecond = \"claude-haiku-4-5\"\n"
+    );
+    let world = World::with([AccountSpec::oauth("a"), AccountSpec::oauth("b")]).config(&text).start().await;
+    world.turn("s", false).await.served_by("a");
+    assert!(world.events.of("model_substituted").is_empty());
+    world.sim.fault(FaultRule::standing("a", Fault::Unauthorized));
+    let got = world.turn("s", false).await;
+    served_by_second(&got);
+    let told = world.events.wait_for("model_substituted").await;
+    assert_eq!(
+        told["kind"],
+        json!({"kind": "model_substituted", "wanted": MODEL, "served": "claude-haiku-4-5", "upstream": "second"})
+    );
+    assert_eq!(told["account"]["name"], "b");
+}

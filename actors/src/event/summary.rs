@@ -48,6 +48,9 @@ impl Event {
             }
             EventKind::Returned { from, .. } => format!("The conversation is back with {account}, after {}.", of(from)),
             EventKind::FailedOver { from, why } => format!("{} did not serve a request: {}.", of(from), failed(*why)),
+            EventKind::ModelSubstituted { wanted, served, upstream } => {
+                format!("{upstream} answered with {served} in the place of {wanted}.")
+            }
             EventKind::RequestEnded { status, attempts, close, .. } => over(*status, *attempts, *close),
             EventKind::RequestHeld { until } => {
                 let wait = until.map_or_else(|| "nobody knows how long".to_owned(), |until| left(until, self.ts));

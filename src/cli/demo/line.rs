@@ -113,7 +113,10 @@ fn mark(kind: &EventKind) -> Option<Mark> {
         | EventKind::OutageEnded { .. }
         | EventKind::StoreHealed { .. }
         | EventKind::Started { .. } => Mark::Good,
-        EventKind::ConversationMoved { .. } | EventKind::Detoured { .. } | EventKind::Returned { .. } => Mark::Moved,
+        EventKind::ConversationMoved { .. }
+        | EventKind::Detoured { .. }
+        | EventKind::Returned { .. }
+        | EventKind::ModelSubstituted { .. } => Mark::Moved,
         EventKind::BreatherTaken { .. }
         | EventKind::TrialBegan
         | EventKind::Paused
