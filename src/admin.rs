@@ -7,13 +7,13 @@
 
 mod accounts;
 mod body;
+mod config;
 mod counts;
 mod desk;
 mod document;
 mod fault;
 mod health;
 mod keys;
-mod names;
 mod pool;
 mod rest;
 mod rpc;
@@ -39,9 +39,9 @@ use crate::gateway::arrival::Arrival;
 use crate::gateway::control::{Answering, Control};
 use crate::gateway::live::Live;
 
-pub use accounts::{AccountAnswer, AccountsView, ListedAccount};
+pub use accounts::{AccountAnswer, AccountsView, ListedAccount, RemovedAnswer};
 pub use counts::Counts;
-pub use desk::{ConfigKeeper, Desk, Keeping, Refused, Reloaded};
+pub use desk::{AmendFault, ConfigKeeper, Desk, Keeping, Refused, Reloaded};
 pub use health::HealthView;
 pub use pool::{PoolAccount, PoolProvider, PoolView, SpendView, WindowView};
 

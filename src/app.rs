@@ -13,6 +13,7 @@ mod log;
 mod news;
 mod polling;
 mod reload;
+mod trial;
 mod watch;
 
 use std::sync::Arc;
@@ -48,6 +49,7 @@ use crate::upstream::client::Client;
 pub use home::{DaemonRecord, Home, HomeError};
 pub use news::NewsDesk;
 pub use reload::{Configuration, Machine};
+pub use trial::Trial;
 
 use reload::{Reloader, ReloaderParts};
 
@@ -191,15 +193,15 @@ pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) ->
         vault: vault.clone(),
         channels,
         environment,
-        source: loaded.report.source.clone(),
         tasks: tasks.clone(),
     };
-    let reloader = Arc::new(Reloader::new(configuration, parts));
+    let reloader = Arc::new(Reloader::new(configuration, loaded.report.source.clone(), parts));
     let draining = CancellationToken::new();
     let desk = Desk {
         fleet: fleet.clone(),
         vault: vault.clone(),
         counts,
+        live: Arc::clone(&live),
         clock: Arc::clone(&clock),
         keeper: Arc::clone(&reloader) as _,
         tasks: tasks.clone(),

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+mod accounts;
 mod check;
 mod claude;
 mod completions;
@@ -23,6 +24,7 @@ mod notify;
 mod serve;
 mod service;
 mod status;
+mod words;
 
 /// What a command's exit status says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +96,9 @@ pub enum Command {
         after_help = "Example:\n  duduclaw status --json\n\nExit status: 0 all accounts serve, 3 some do not, 4 no daemon answers."
     )]
     Status(status::StatusArgs),
+    /// List accounts, and pause, resume, clear, switch or remove one.
+    #[command(after_help = "Example:\n  duduclaw accounts list\n  duduclaw accounts pause work")]
+    Accounts(accounts::AccountsArgs),
     /// Print the variables that point a client here.
     #[command(after_help = "Example:\n  eval \"$(duduclaw env)\" && claude")]
     Env(env::EnvArgs),
@@ -169,6 +174,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Serve(args) => serve::run(args, &globals)?,
         Command::Check(args) => check::run(&args, &globals)?,
         Command::Status(args) => runtime()?.block_on(status::run(args, &globals))?,
+        Command::Accounts(args) => runtime()?.block_on(accounts::run(args, &globals))?,
         Command::Env(args) => env::run(&args, &globals)?,
         Command::Service(args) => service::run(&args, &globals)?,
         Command::Sim(args) => {
@@ -240,11 +246,13 @@ mod tests {
 
     #[test]
     fn every_command_has_an_example() {
-        let mut command = Cli::command();
-        command.build();
-        for command in command.get_subcommands_mut().filter(|command| command.get_name() != "help") {
+        fn look(command: &mut clap::Command) {
             let help = command.render_help().to_string();
             assert!(help.contains("Example"), "{help}");
+            command.get_subcommands_mut().filter(|command| command.get_name() != "help").for_each(look);
         }
+        let mut command = Cli::command();
+        command.build();
+        command.get_subcommands_mut().filter(|command| command.get_name() != "help").for_each(look);
     }
 }

@@ -126,6 +126,12 @@ fn file_text(path: &Path, surroundings: &dyn Surroundings) -> Result<String, Pro
     String::from_utf8(bytes).map_err(|_| error(place, "the configuration file is not UTF-8 text".to_owned()))
 }
 
+/// What is used when there is no configuration file, as the text of one.
+#[must_use]
+pub fn built_in_text(home: &Path, surroundings: &dyn Surroundings, lookups: Lookups<'_>) -> String {
+    built_in(home, surroundings, lookups).0
+}
+
 fn built_in(home: &Path, surroundings: &dyn Surroundings, lookups: Lookups<'_>) -> Text {
     let accounts_dir = check::accounts_dir(home, surroundings);
     let warning = |text: String| Problem { severity: Severity::Warning, place: Place::BuiltIn, text };

@@ -4,6 +4,7 @@
 //! decided in `duduclaw-actors`. The map is in `docs/ARCHITECTURE.md`.
 
 pub mod admin;
+pub mod amend;
 pub mod app;
 pub mod channels;
 pub mod cli;

@@ -1,8 +1,11 @@
 //! Accounts one by one: a list of them, and what an operator does to one.
 
 mod act;
+mod amend;
 mod list;
 
 pub(super) use act::{clear, pause, resume};
+pub use amend::RemovedAnswer;
+pub(super) use amend::{disable, enable, priority, remove};
 pub(super) use list::list;
 pub use list::{AccountAnswer, AccountsView, ListedAccount};

@@ -4,13 +4,18 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use duduclaw_actors::clock::{SharedClock, Timestamp};
+use duduclaw_actors::id::EntryId;
 use duduclaw_actors::root::Fleet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::counts::Counts;
+use crate::amend::{AmendError, Change, advice};
+use crate::config::topology::Topology;
 use crate::credentials::Vault;
+use crate::gateway::live::Live;
 
 /// The fleet and all around it.
 pub struct Desk {
@@ -20,6 +25,8 @@ pub struct Desk {
     pub vault: Vault,
     /// What became of its attempts.
     pub counts: Counts,
+    /// The configuration in force.
+    pub live: Arc<ArcSwap<Live>>,
     /// Tells the time.
     pub clock: SharedClock,
     /// Reads and changes the configuration.
@@ -44,6 +51,9 @@ pub trait ConfigKeeper: Send + Sync {
 
     /// Reads it again and puts it in force.
     fn reload(&self) -> Keeping<'_, Result<Reloaded, Refused>>;
+
+    /// Changes these entries in its file, and puts it in force.
+    fn amend(&self, entries: Vec<EntryId>, change: Change) -> Keeping<'_, Result<Reloaded, AmendFault>>;
 }
 
 /// A configuration that was put in force.
@@ -59,3 +69,34 @@ pub struct Reloaded {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Refused(pub String);
+
+/// Why a change of the configuration does not act.
+#[derive(Debug, thiserror::Error)]
+pub enum AmendFault {
+    /// There is no file.
+    #[error("there is no configuration file at {}: the accounts are those found on this machine", path.display())]
+    NoFile {
+        /// Where it would be.
+        path: PathBuf,
+        /// What is used in its place, as its text.
+        instead: String,
+    },
+    /// The file was not changed.
+    #[error(transparent)]
+    Amend(#[from] AmendError),
+    /// It was, and is not in force.
+    #[error("it is written down, and not in force: {0}")]
+    NotInForce(Refused),
+}
+
+impl AmendFault {
+    /// What to do about it, where the error does not say it all.
+    #[must_use]
+    pub fn hint(&self, topology: &Topology, change: Change) -> Option<String> {
+        match self {
+            Self::Amend(AmendError::Text(why)) => advice(topology, why, change),
+            Self::NoFile { instead, .. } => Some(format!("write it there, then change it:\n{instead}")),
+            Self::Amend(AmendError::File(_) | AmendError::Refused(_)) | Self::NotInForce(_) => None,
+        }
+    }
+}

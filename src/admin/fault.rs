@@ -7,6 +7,7 @@ use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::config::topology::NameError;
 use crate::gateway::answer::{self, Answer};
 use crate::gateway::error::REQUEST_ID;
 
@@ -141,6 +142,16 @@ impl Fault {
             headers.insert(ALLOW, allowed);
         }
         answer
+    }
+}
+
+impl From<NameError> for Fault {
+    fn from(error: NameError) -> Self {
+        let kind = match error {
+            NameError::Unknown { .. } => FaultKind::NotFound,
+            NameError::Ambiguous { .. } => FaultKind::Conflict,
+        };
+        Self::new(kind, error.to_string()).hint(error.hint())
     }
 }
 

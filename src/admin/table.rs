@@ -3,7 +3,7 @@
 use http::Method;
 
 use super::verb::Verb;
-use super::{accounts, health, pool};
+use super::{accounts, config, health, pool};
 
 /// What may befall whoever names an account.
 const NAMED: &[u16] = &[404, 409, 422];
@@ -36,5 +36,40 @@ pub(super) fn verbs() -> Vec<Verb> {
             accounts::clear,
         )
         .refusing(NAMED),
+        Verb::write(
+            "accounts.enable",
+            post("/accounts/{account}/enable"),
+            "Switches an account on, in the configuration file",
+            accounts::enable,
+        )
+        .refusing(NAMED),
+        Verb::write(
+            "accounts.disable",
+            post("/accounts/{account}/disable"),
+            "Switches an account off, in the configuration file",
+            accounts::disable,
+        )
+        .refusing(NAMED),
+        Verb::write(
+            "accounts.priority",
+            (Method::PUT, "/accounts/{account}/priority"),
+            "Gives an account another priority, in the configuration file",
+            accounts::priority,
+        )
+        .refusing(NAMED),
+        Verb::write(
+            "accounts.remove",
+            (Method::DELETE, "/accounts/{account}"),
+            "Takes an account's entry out of the configuration file; its login stays where it is",
+            accounts::remove,
+        )
+        .refusing(NAMED),
+        Verb::write(
+            "config.reload",
+            post("/config/reload"),
+            "Reads the configuration again and puts it in force; a bad one is refused as a whole",
+            config::reload,
+        )
+        .refusing(&[422]),
     ]
 }

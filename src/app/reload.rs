@@ -15,7 +15,9 @@ use http::HeaderName;
 use tokio::sync::Mutex;
 use tokio_util::task::TaskTracker;
 
-use crate::admin::{ConfigKeeper, Keeping, Refused, Reloaded};
+use super::trial::Trial;
+use crate::admin::{AmendFault, ConfigKeeper, Keeping, Refused, Reloaded};
+use crate::amend::{Amended, Change};
 use crate::channels::Channels;
 use crate::config::clients::{Client, Clients, Passthrough, TokenHash};
 use crate::config::locate::{self, Named, Source};
@@ -65,11 +67,9 @@ impl Configuration {
         }
         let names = |family: Family, folder: &Path| {
             seen.borrow_mut().note(folder.join(family.as_str()));
-            let found = stored_accounts(folder, family).map_err(std::io::Error::other)?;
-            Ok(found.into_iter().map(|account| account.name).collect())
+            stored_names(family, folder)
         };
-        let facts = |_: &EntryId, source: &SecretSource| facts_of(source);
-        let lookups = Lookups { names: &names, facts: &facts };
+        let lookups = Lookups { names: &names, facts: &facts_of };
         let mut loaded = config::load(&self.named, &*self.machine, lookups, &mut self.ids);
         if let (Some(ready), Some(token)) = (&mut loaded.ready, self.only_client) {
             let header = loaded_header(ready);
@@ -78,6 +78,25 @@ impl Configuration {
         }
         self.seen = seen.into_inner();
         loaded
+    }
+
+    /// A change of its file, to be tried.
+    ///
+    /// # Errors
+    /// When there is no file: what is found on the machine is used.
+    pub fn trial(&self) -> Result<Trial, AmendFault> {
+        let path = self.file().unwrap_or_default();
+        let home = locate::home(&self.named, &*self.machine).unwrap_or_default();
+        match locate::source(&self.named, &home, &*self.machine) {
+            Source::File(path) => {
+                let (named, machine, ids) = (self.named.clone(), Arc::clone(&self.machine), self.ids.clone());
+                Ok(Trial { path, named, machine, ids })
+            }
+            Source::BuiltIn => {
+                let instead = config::built_in_text(&home, &*self.machine, LOOKUPS);
+                Err(AmendFault::NoFile { path, instead })
+            }
+        }
     }
 
     /// The file it is read from, or would be if it were there.
@@ -105,8 +124,21 @@ fn the_client(token: TokenHash) -> Client {
     }
 }
 
+/// What the account store knows.
+const LOOKUPS: Lookups<'static> = Lookups { names: &stored_names, facts: &facts_of };
+
+/// Reads and checks a configuration, and remembers nothing of it but the ids.
+pub(super) fn load(named: &Named, machine: &dyn Surroundings, ids: &mut Ids) -> Loaded {
+    config::load(named, machine, LOOKUPS, ids)
+}
+
+fn stored_names(family: Family, folder: &Path) -> std::io::Result<Vec<String>> {
+    let found = stored_accounts(folder, family).map_err(std::io::Error::other)?;
+    Ok(found.into_iter().map(|account| account.name).collect())
+}
+
 /// A file that cannot be read breaks its account when its secret is wanted; here it merely tells nothing.
-fn facts_of(source: &SecretSource) -> IdentityFacts {
+fn facts_of(_: &EntryId, source: &SecretSource) -> IdentityFacts {
     let facts = identity_facts(source).unwrap_or_default();
     let kind = credential_kind(source).unwrap_or_default();
     IdentityFacts { uuid: facts.uuid, organization: facts.organization, kind }
@@ -141,6 +173,8 @@ fn endpoint(element: &Element, environment: &Environment) -> Option<TokenEndpoin
 /// Puts changed configurations in force.
 pub(super) struct Reloader {
     configuration: Mutex<Configuration>,
+    /// Where the configuration in force came from.
+    source: ArcSwap<Source>,
     parts: ReloaderParts,
 }
 
@@ -156,15 +190,14 @@ pub(super) struct ReloaderParts {
     pub(super) channels: Arc<Channels>,
     /// Where variables are read.
     pub(super) environment: Environment,
-    /// Where the configuration in force came from.
-    pub(super) source: Source,
     /// Where its tasks run.
     pub(super) tasks: TaskTracker,
 }
 
 impl Reloader {
-    pub(super) fn new(configuration: Configuration, parts: ReloaderParts) -> Self {
-        Self { configuration: Mutex::new(configuration), parts }
+    /// `source` is where the configuration in force came from.
+    pub(super) fn new(configuration: Configuration, source: Source, parts: ReloaderParts) -> Self {
+        Self { configuration: Mutex::new(configuration), source: ArcSwap::from_pointee(source), parts }
     }
 
     /// Reads the configuration again.
@@ -174,12 +207,16 @@ impl Reloader {
     pub(super) async fn reload(&self) -> Result<Reloaded, Refused> {
         let mut configuration = self.configuration.lock().await;
         let loaded = configuration.load();
-        if let (Source::File(path), Source::BuiltIn) = (&self.parts.source, &loaded.report.source) {
+        if let (Source::File(path), Source::BuiltIn) = (&**self.source.load(), &loaded.report.source) {
             return Err(self.refuse(format!("{} is not there any more", path.display())));
         }
         let warnings = loaded.report.problems.iter().map(ToString::to_string).collect();
         match loaded.ready.filter(|_| loaded.report.may_start()) {
-            Some(ready) => Ok(Reloaded { warnings, needs_restart: self.put_in_force(ready).await? }),
+            Some(ready) => {
+                let needs_restart = self.put_in_force(ready).await?;
+                self.source.store(Arc::new(loaded.report.source));
+                Ok(Reloaded { warnings, needs_restart })
+            }
             None => Err(self.refuse(report::render(&loaded.report))),
         }
     }
@@ -240,7 +277,7 @@ impl Reloader {
 
 impl ConfigKeeper for Reloader {
     fn file(&self) -> Option<PathBuf> {
-        match &self.parts.source {
+        match &**self.source.load() {
             Source::File(path) => Some(path.clone()),
             Source::BuiltIn => None,
         }
@@ -248,6 +285,17 @@ impl ConfigKeeper for Reloader {
 
     fn reload(&self) -> Keeping<'_, Result<Reloaded, Refused>> {
         Box::pin(Reloader::reload(self))
+    }
+
+    fn amend(&self, entries: Vec<EntryId>, change: Change) -> Keeping<'_, Result<Reloaded, AmendFault>> {
+        Box::pin(async move {
+            let trial = self.configuration.lock().await.trial()?;
+            let written = tokio::task::spawn_blocking(move || trial.amend(&entries, change)).await;
+            match written.unwrap_or_else(|death| std::panic::resume_unwind(death.into_panic()))? {
+                // Somebody may have written it who is still waiting for it to be in force.
+                Amended::Written | Amended::AsItWas => self.reload().await.map_err(AmendFault::NotInForce),
+            }
+        })
     }
 }
 

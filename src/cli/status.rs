@@ -4,6 +4,7 @@ use clap::Args;
 use comfy_table::{ContentArrangement, Table, presets};
 
 use super::control::Control;
+use super::words::label;
 use super::{Exit, Globals, say};
 use crate::admin::{PoolAccount, PoolView};
 
@@ -55,39 +56,7 @@ fn table(pool: &PoolView) -> String {
     table.to_string()
 }
 
-/// What an account is in, in the words of the documentation.
-fn label(account: &PoolAccount) -> String {
-    let cause = account.cause.as_deref().map(|cause| format!(" ({cause})")).unwrap_or_default();
-    let wait = match account.cooldown_secs_remaining {
-        0 => String::new(),
-        seconds => format!(", {} left", span(seconds)),
-    };
-    let word = match account.state.as_str() {
-        _ if account.disabled => "disabled".to_owned(),
-        _ if account.paused => "paused".to_owned(),
-        "broken" => format!("broken{cause}"),
-        _ if account.needs_login => "needs login".to_owned(),
-        "healthy" if account.capped => "capped".to_owned(),
-        "healthy" if account.near_quota => "near quota".to_owned(),
-        "healthy" if !account.available => "not available".to_owned(),
-        "healthy" => "available".to_owned(),
-        state => format!("{}{cause}{wait}", state.replace('_', " ")),
-    };
-    match account.scope_cooldowns.iter().next() {
-        Some((scope, seconds)) => format!("{word}; {scope} {} left", span(*seconds)),
-        None => word,
-    }
-}
-
 fn window(account: &PoolAccount, name: &str) -> String {
     let used = account.windows.get(name).and_then(|window| window.utilization);
     used.map_or_else(|| "–".to_owned(), |used| format!("{:.0} %", used * 100.0))
-}
-
-fn span(seconds: u64) -> String {
-    match seconds {
-        0..=119 => format!("{seconds} s"),
-        120..=7199 => format!("{} min", seconds / 60),
-        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
-    }
 }

@@ -5,6 +5,7 @@
 
 mod build;
 mod identity;
+mod names;
 mod resolve;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use duduclaw_actors::roster::{Roster, Strategy, Switch, WindowCaps, WindowLimits
 use reqwest::Url;
 
 pub use identity::{Ids, Rekeyed};
+pub use names::NameError;
 pub use resolve::{Binding, Chain, NoRoute, Step};
 
 use super::origin::BaseUrl;

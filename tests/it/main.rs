@@ -11,6 +11,7 @@
 )]
 
 mod access;
+mod accounts;
 mod amplification;
 mod binary;
 mod cancel;

@@ -11,7 +11,6 @@ use serde::Deserialize;
 
 use super::list::{AccountAnswer, show};
 use crate::admin::fault::{Fault, FaultKind};
-use crate::admin::names;
 use crate::admin::verb::Call;
 
 /// Which account.
@@ -38,7 +37,7 @@ pub(in crate::admin) async fn clear(call: Call, which: Which) -> Result<AccountA
 }
 
 async fn tell(call: &Call, which: &Which, event: HealthEvent<'static>) -> Result<AccountAnswer, Fault> {
-    let account = names::account(&call.live.topology, &which.account)?;
+    let account = call.live.topology.account_named(&which.account)?;
     deliver(call, account, event).await?;
     answer(call, account, &which.account).await
 }
@@ -58,7 +57,7 @@ pub(super) async fn deliver(call: &Call, account: AccountId, event: HealthEvent<
 /// The account as it stands now.
 pub(super) async fn answer(call: &Call, account: AccountId, name: &str) -> Result<AccountAnswer, Fault> {
     let topology = &call.live.topology;
-    let named = names::entry(topology, name).ok().or_else(|| topology.representative(account));
+    let named = topology.entry_named(name).ok().or_else(|| topology.representative(account));
     let shown = match named {
         Some(entry) => show(call, entry).await,
         None => None,

@@ -1,0 +1,88 @@
+//! `duduclaw accounts`: the accounts one by one, and what is done to one.
+
+mod act;
+mod amend;
+mod list;
+
+use clap::{Args, Subcommand};
+use duduclaw_actors::roster::Switch;
+
+use super::{Exit, Globals};
+use crate::amend::Change;
+
+/// List accounts, and pause, resume, clear, switch or remove one.
+#[derive(Debug, Args)]
+pub struct AccountsArgs {
+    #[command(subcommand)]
+    command: AccountsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum AccountsCommand {
+    /// List all accounts, with where each is configured.
+    #[command(after_help = "Example:\n  duduclaw accounts list --json\n\nExit status: 0 done, 4 no daemon answers.")]
+    List(list::ListArgs),
+    /// Switch an account on, in the configuration file.
+    #[command(after_help = "Example:\n  duduclaw accounts enable work\n\nExit status: 0 done, 1 it cannot be done.")]
+    Enable(Account),
+    /// Switch an account off, in the configuration file.
+    #[command(
+        after_help = "Example:\n  duduclaw accounts disable anthropic/work\n\nExit status: 0 done, 1 it cannot be done."
+    )]
+    Disable(Account),
+    /// Take an account out of use until it is resumed; it stays so over a restart.
+    #[command(
+        after_help = "Example:\n  duduclaw accounts pause work\n\nExit status: 0 done, 1 it cannot be done, 4 no daemon answers."
+    )]
+    Pause(Account),
+    /// Take a paused account into use again.
+    #[command(
+        after_help = "Example:\n  duduclaw accounts resume work\n\nExit status: 0 done, 1 it cannot be done, 4 no daemon answers."
+    )]
+    Resume(Account),
+    /// End an account's waits for quota and budget, and forget the figures behind them.
+    #[command(
+        after_help = "Example:\n  duduclaw accounts clear work\n\nExit status: 0 done, 1 it cannot be done, 4 no daemon answers."
+    )]
+    Clear(Account),
+    /// Give an account another priority, in the configuration file; lower is preferred.
+    #[command(
+        after_help = "Example:\n  duduclaw accounts priority work 10\n\nExit status: 0 done, 1 it cannot be done."
+    )]
+    Priority(Priority),
+    /// Take an account's entry out of the configuration file; its login stays where it is.
+    #[command(
+        after_help = "Example:\n  duduclaw accounts remove anthropic/old\n\nExit status: 0 done, 1 it cannot be done."
+    )]
+    Remove(Account),
+}
+
+#[derive(Debug, Args)]
+struct Account {
+    /// The account: its name, or provider/name where several have that name.
+    #[arg(value_name = "ACCOUNT")]
+    account: String,
+}
+
+#[derive(Debug, Args)]
+struct Priority {
+    /// The account: its name, or provider/name where several have that name.
+    #[arg(value_name = "ACCOUNT")]
+    account: String,
+    /// The priority; 100 is what an account has that names none.
+    #[arg(value_name = "NUMBER")]
+    priority: u32,
+}
+
+pub(super) async fn run(args: AccountsArgs, globals: &Globals) -> anyhow::Result<Exit> {
+    match args.command {
+        AccountsCommand::List(args) => list::run(&args, globals).await,
+        AccountsCommand::Enable(of) => amend::run(globals, &of.account, Change::Switch(Switch::On)).await,
+        AccountsCommand::Disable(of) => amend::run(globals, &of.account, Change::Switch(Switch::Off)).await,
+        AccountsCommand::Priority(to) => amend::run(globals, &to.account, Change::Priority(to.priority)).await,
+        AccountsCommand::Remove(of) => amend::run(globals, &of.account, Change::Remove).await,
+        AccountsCommand::Pause(of) => act::run(globals, "accounts.pause", &of.account).await,
+        AccountsCommand::Resume(of) => act::run(globals, "accounts.resume", &of.account).await,
+        AccountsCommand::Clear(of) => act::run(globals, "accounts.clear", &of.account).await,
+    }
+}

@@ -1,0 +1,44 @@
+//! `duduclaw accounts list`.
+
+use clap::Args;
+use comfy_table::{ContentArrangement, Table, presets};
+use serde_json::json;
+
+use crate::admin::AccountsView;
+use crate::cli::control::Control;
+use crate::cli::words::label;
+use crate::cli::{Exit, Globals, say};
+
+#[derive(Debug, Args)]
+pub(super) struct ListArgs {
+    /// As JSON, as the control API gives it.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn run(args: &ListArgs, globals: &Globals) -> anyhow::Result<Exit> {
+    let list: AccountsView = Control::find(globals)?.call("accounts.list", json!({})).await?;
+    if args.json {
+        say(&format!("{}\n", serde_json::to_string_pretty(&list)?))?;
+    } else {
+        say(&format!("{}\n", table(&list)))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn table(list: &AccountsView) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(["account", "kind", "state", "priority", "secret", "configured at"]);
+    for account in &list.accounts {
+        table.add_row([
+            account.id.clone(),
+            account.kind.replace('_', " "),
+            label(&account.standing),
+            account.standing.priority.to_string(),
+            account.source.clone(),
+            account.declared.clone(),
+        ]);
+    }
+    table.to_string()
+}

@@ -1,0 +1,36 @@
+//! Words and figures that several commands show alike.
+
+use crate::admin::PoolAccount;
+
+/// What an account is in, in the words of the documentation.
+pub(super) fn label(account: &PoolAccount) -> String {
+    let cause = account.cause.as_deref().map(|cause| format!(" ({cause})")).unwrap_or_default();
+    let wait = match account.cooldown_secs_remaining {
+        0 => String::new(),
+        seconds => format!(", {} left", span(seconds)),
+    };
+    let word = match account.state.as_str() {
+        _ if account.disabled => "disabled".to_owned(),
+        _ if account.paused => "paused".to_owned(),
+        "broken" => format!("broken{cause}"),
+        _ if account.needs_login => "needs login".to_owned(),
+        "healthy" if account.capped => "capped".to_owned(),
+        "healthy" if account.near_quota => "near quota".to_owned(),
+        "healthy" if !account.available => "not available".to_owned(),
+        "healthy" => "available".to_owned(),
+        state => format!("{}{cause}{wait}", state.replace('_', " ")),
+    };
+    match account.scope_cooldowns.iter().next() {
+        Some((scope, seconds)) => format!("{word}; {scope} {} left", span(*seconds)),
+        None => word,
+    }
+}
+
+/// A span of time in the two units that matter.
+pub(super) fn span(seconds: u64) -> String {
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7199 => format!("{} min", seconds / 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
