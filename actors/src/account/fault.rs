@@ -49,6 +49,8 @@ pub(crate) enum Fault {
     StrikeNeverAges,
     /// A success between two failures does not count.
     SuccessKeepsStrike,
+    /// A stream that breaks has forgiven what was before it all the same.
+    BrokenForgives,
     /// Parallel failures double the back-off.
     ParallelDoubles,
     /// The back-off does not double.
@@ -119,6 +121,7 @@ impl Fault {
         Self::FirstFailureHolds,
         Self::StrikeNeverAges,
         Self::SuccessKeepsStrike,
+        Self::BrokenForgives,
         Self::ParallelDoubles,
         Self::NeverDoubles,
         Self::BackOffUnbounded,

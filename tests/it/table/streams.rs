@@ -110,6 +110,17 @@ async fn a_stream_that_breaks_after_output_ends_with_an_error_event_between_two_
     }
 }
 
+/// Each began well, which is no success when it breaks.
+#[tokio::test]
+async fn streams_that_break_one_after_another_begin_a_back_off() {
+    let world = in_order(&["a", "b"]).await;
+    for _ in 0..2 {
+        broken(&world, &[Fault::CutAfter { events: 4 }]).await;
+    }
+    world.held("a", 1, &hold(HoldKind::Erroring, Cause::Network, 30, Stated::Guessed)).await;
+    world.turn("s", true).await.served_by("b");
+}
+
 #[tokio::test]
 async fn a_break_in_the_middle_of_an_event_shows_nothing_of_it() {
     let start = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"usage\":{}}}\n\n";

@@ -3,6 +3,8 @@
 //! One failure is a strike; a second within a minute, without a success between, begins a back-off; so does a wait that
 //! the provider states. Once a back-off has begun, each failure of a request that was sent after it doubles it, until a
 //! request that was sent after it is served.
+//!
+//! A stream counts as served when it begins. If it breaks soon after, it was no success: what it forgave counts again.
 
 use std::time::Duration;
 
@@ -12,6 +14,7 @@ use super::report::Report;
 use super::slot::{self, Term};
 use crate::clock::{Deadline, Timestamp};
 use crate::event::EndedBy;
+use crate::id::LeaseId;
 use crate::outcome::{Cause, HoldScope};
 use crate::standing::{Hold, HoldKind, Stated};
 
@@ -31,6 +34,20 @@ pub(super) struct Erroring {
     pub(super) connecting: bool,
     /// When the last back-off began; kept after its end, for what was under way then.
     pub(super) last_began: Option<Timestamp>,
+    /// What the last success forgave. Leases do not outlive the process, so neither does this.
+    #[serde(skip)]
+    pub(super) forgiven: Option<Forgiven>,
+}
+
+/// What counted until a request was served.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Forgiven {
+    /// The request.
+    by: LeaseId,
+    /// When it was served.
+    at: Timestamp,
+    strike: Option<Timestamp>,
+    failures: u32,
 }
 
 /// One failure.
@@ -83,13 +100,25 @@ impl Erroring {
     }
 
     /// A request was served.
-    pub(super) fn served(&mut self, sent_at: Timestamp, report: &mut Report<'_>) {
+    pub(super) fn served(&mut self, lease: LeaseId, sent_at: Timestamp, report: &mut Report<'_>) {
         slot::end_if_older(&mut self.hold, HoldScope::Account, sent_at, report);
+        let forgiven = Forgiven { by: lease, at: report.now, strike: self.strike, failures: self.failures };
+        self.forgiven = Some(forgiven).filter(|forgiven| forgiven.strike.is_some() || forgiven.failures > 0);
         if !sabotaged!(SuccessKeepsStrike) {
             self.strike = None;
         }
         if self.is_news(sent_at) && !sabotaged!(DoublingKept) {
             self.failures = 0;
+        }
+    }
+
+    /// What was answered by this request was not served to its end.
+    pub(super) fn broke_off(&mut self, lease: LeaseId, now: Timestamp) {
+        let soon = |at: Timestamp| now.since(at) <= STRIKE_LIFE;
+        let Some(forgiven) = self.forgiven.take_if(|forgiven| forgiven.by == lease) else { return };
+        if soon(forgiven.at) && !sabotaged!(BrokenForgives) {
+            self.strike = self.strike.or(forgiven.strike.filter(|at| soon(*at)));
+            self.failures = self.failures.max(forgiven.failures);
         }
     }
 

@@ -8,12 +8,13 @@ use super::erroring::Failure;
 use super::report::Report;
 use super::{Health, UsagePoll};
 use crate::clock::{Deadline, Timestamp};
-use crate::id::ModelScope;
+use crate::id::{LeaseId, ModelScope};
 use crate::outcome::{Answered, CallKind, Cause, Close, Ended, Outcome};
 
 /// What of an attempt the rules look at.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attempt {
+    pub(super) lease: LeaseId,
     pub(super) call: CallKind,
     pub(super) scope: ModelScope,
     pub(super) sent_at: Timestamp,
@@ -32,8 +33,8 @@ impl Health {
             self.quota.apply(&answered.quota, answered.answered_at, report.now);
         }
         let answered_at = clamped(answered.answered_at, report.now);
-        let Answered { call, scope, sent_at, .. } = *answered;
-        self.learn(&answered.outcome, &Attempt { call, scope, sent_at, answered_at }, report);
+        let Answered { lease, call, scope, sent_at, .. } = *answered;
+        self.learn(&answered.outcome, &Attempt { lease, call, scope, sent_at, answered_at }, report);
         self.limits.observed(&self.quota, &self.settings, report);
     }
 
@@ -41,13 +42,20 @@ impl Health {
         if !self.is_current(ended.generation, report) {
             return;
         }
-        let Ended { call, scope, sent_at, .. } = *ended;
-        let attempt = Attempt { call, scope, sent_at, answered_at: report.now };
+        let Ended { lease, call, scope, sent_at, .. } = *ended;
+        let attempt = Attempt { lease, call, scope, sent_at, answered_at: report.now };
         match &ended.close {
-            Close::Broken => self.learn(&Outcome::Unreachable { connecting: false }, &attempt, report),
+            Close::Broken => self.broke_off(&Outcome::Unreachable { connecting: false }, &attempt, report),
             Close::ErrorEvent(Outcome::Served) | Close::Complete | Close::Stalled | Close::ClientGone => {}
-            Close::ErrorEvent(outcome) => self.learn(outcome, &attempt, report),
+            Close::ErrorEvent(outcome) => self.broke_off(outcome, &attempt, report),
         }
+    }
+
+    fn broke_off(&mut self, outcome: &Outcome, attempt: &Attempt, report: &mut Report<'_>) {
+        if is_failure(outcome) {
+            self.erroring.broke_off(attempt.lease, report.now);
+        }
+        self.learn(outcome, attempt, report);
     }
 
     pub(super) fn usage_polled(&mut self, poll: &UsagePoll, report: &mut Report<'_>) {
@@ -99,7 +107,7 @@ impl Health {
     /// A request was served: the account, its credential and the way to it were good when it was sent.
     fn served(&mut self, attempt: &Attempt, report: &mut Report<'_>) {
         self.limits.served(attempt.scope, attempt.sent_at, report);
-        self.erroring.served(attempt.sent_at, report);
+        self.erroring.served(attempt.lease, attempt.sent_at, report);
         self.auth.served(attempt.sent_at, report);
         self.spend.served(attempt.sent_at, report);
         if !sabotaged!(NeverVerified) {
@@ -115,6 +123,25 @@ impl Health {
     fn unreachable(&mut self, connecting: bool, attempt: &Attempt, report: &mut Report<'_>) {
         let failure = Failure { cause: Cause::Network, connecting, until: None, sent_at: attempt.sent_at };
         self.erroring.failed(failure, report);
+    }
+}
+
+/// Whether an outcome is a failure of the provider or the way to it.
+fn is_failure(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::ServerFault { .. }
+        | Outcome::Unreachable { .. }
+        | Outcome::HeadTimeout { streaming: true }
+        | Outcome::Blank => true,
+        Outcome::Served
+        | Outcome::Quota(_)
+        | Outcome::Throttled { .. }
+        | Outcome::Unauthorized
+        | Outcome::OrgRefused
+        | Outcome::BalanceEmpty
+        | Outcome::HeadTimeout { streaming: false }
+        | Outcome::Relayed
+        | Outcome::Abandoned => false,
     }
 }
 

@@ -76,6 +76,7 @@ impl Health {
         self.auth.last_began = self.auth.last_began.map(stamp);
         self.erroring.last_began = self.erroring.last_began.map(stamp);
         self.erroring.strike = self.erroring.strike.map(stamp);
+        self.erroring.forgiven = None;
         self.quota.expire(now);
     }
 }

@@ -49,6 +49,7 @@ struct Subject {
     generation: Generation,
     scope: ModelScope,
     call: CallKind,
+    lease: LeaseId,
 }
 
 impl Default for Subject {
@@ -59,6 +60,7 @@ impl Default for Subject {
             generation: Generation(0),
             scope: ModelScope::Base,
             call: CallKind::Inference,
+            lease: LeaseId(1),
         }
     }
 }
@@ -72,7 +74,7 @@ impl Subject {
 
     fn attempt(&self, sent: i64, answered: i64, outcome: Outcome, quota: QuotaReading) -> Answered {
         Answered {
-            lease: LeaseId(1),
+            lease: self.lease,
             call: self.call,
             scope: self.scope,
             generation: self.generation,
@@ -97,7 +99,7 @@ impl Subject {
 
     fn ends(&mut self, sent: i64, now: i64, close: Close) {
         let ended = Ended {
-            lease: LeaseId(1),
+            lease: self.lease,
             call: self.call,
             scope: self.scope,
             generation: self.generation,
@@ -106,6 +108,13 @@ impl Subject {
             usage: Usage::default(),
         };
         self.hears(now, HealthEvent::Ended(&ended));
+    }
+
+    /// A stream that is answered well, and breaks.
+    fn streams(&mut self, lease: u64, answered: i64, broken: i64) {
+        self.lease = LeaseId(lease);
+        self.answer(answered, answered, Outcome::Served);
+        self.ends(answered, broken, Close::Broken);
     }
 
     fn in_scope(&mut self, scope: ModelScope) -> &mut Self {

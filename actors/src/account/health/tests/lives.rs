@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::history::{Step, Told, World};
-use super::properties::{Moment, broken, seen};
+use super::properties::{Moment, Seen, broken, seen};
 use super::shadow::{Heard, Shadow};
 use super::*;
 use crate::roster::{BurnRate, WindowCaps};
@@ -89,6 +89,9 @@ fn restarted(health: &Health, saved_at: Timestamp, now: Timestamp) -> Result<Hea
 fn follow(shadow: &mut Shadow, before: &Health, told: &Told, world: &World) {
     let ago = |at: Timestamp| world.real - (world.now.boot.0 - at.boot.0);
     shadow.pass(world.real);
+    if let Told::Restarted { .. } = told {
+        shadow.restart();
+    }
     if let Some(seen) = seen(told, world.now).filter(|seen| seen.generation == before.generation()) {
         let stated = if let Outcome::ServerFault { wait: Some(wait), .. } = seen.outcome {
             Some(ago(seen.answered_at) + i64::try_from(wait.as_millis()).unwrap_or(i64::MAX) - world.real)
@@ -96,7 +99,9 @@ fn follow(shadow: &mut Shadow, before: &Health, told: &Told, world: &World) {
             None
         };
         let inference = seen.call == CallKind::Inference;
-        shadow.hear(&Heard { outcome: seen.outcome, inference, sent: ago(seen.sent_at), now: world.real, stated });
+        let ended = matches!(told, Told::Ended(_));
+        let Seen { lease, outcome, sent_at, .. } = seen;
+        shadow.hear(&Heard { lease, ended, outcome, inference, sent: ago(sent_at), now: world.real, stated });
     }
     match told.event() {
         Some(HealthEvent::Cleared) => shadow.clear(),

@@ -50,6 +50,7 @@ pub(super) fn broken(moment: &Moment<'_>) -> Option<&'static str> {
 
 /// What was seen of an attempt.
 pub(super) struct Seen<'a> {
+    pub(super) lease: LeaseId,
     pub(super) outcome: &'a Outcome,
     pub(super) scope: ModelScope,
     pub(super) call: CallKind,
@@ -63,18 +64,18 @@ const NOTHING: Outcome = Outcome::Abandoned;
 
 pub(super) fn seen<'a>(told: &'a Told, now: Timestamp) -> Option<Seen<'a>> {
     match told {
-        Told::Answered(Answered { outcome, scope, call, sent_at, generation, answered_at, .. }) => {
-            let (scope, call, sent_at) = (*scope, *call, *sent_at);
-            Some(Seen { outcome, scope, call, sent_at, generation: *generation, answered_at: *answered_at })
+        Told::Answered(Answered { lease, outcome, scope, call, sent_at, generation, answered_at, .. }) => {
+            let (lease, scope, call, sent_at) = (*lease, *scope, *call, *sent_at);
+            Some(Seen { lease, outcome, scope, call, sent_at, generation: *generation, answered_at: *answered_at })
         }
-        Told::Ended(Ended { close, scope, call, sent_at, generation, .. }) => {
+        Told::Ended(Ended { lease, close, scope, call, sent_at, generation, .. }) => {
             let outcome = match close {
                 Close::Broken => &CUT,
                 Close::ErrorEvent(Outcome::Served) | Close::Complete | Close::Stalled | Close::ClientGone => &NOTHING,
                 Close::ErrorEvent(outcome) => outcome,
             };
-            let (scope, call, sent_at) = (*scope, *call, *sent_at);
-            Some(Seen { outcome, scope, call, sent_at, generation: *generation, answered_at: now })
+            let (lease, scope, call, sent_at) = (*lease, *scope, *call, *sent_at);
+            Some(Seen { lease, outcome, scope, call, sent_at, generation: *generation, answered_at: now })
         }
         Told::Polled(_) | Told::Other(_) | Told::Restarted { .. } => None,
     }

@@ -10,6 +10,8 @@ pub(super) struct Shadow {
     pub(super) trial: bool,
     pub(super) errors: Counted,
     strike: Option<i64>,
+    /// What the last success forgave: whose it was, when, the strike, the failures.
+    forgiven: Option<(LeaseId, i64, Option<i64>, u32)>,
     /// The last bare throttle: when, and how long it held.
     rung: Option<(i64, i64)>,
     /// What a hold by the bare throttle just heard must last; `None` if it was none.
@@ -29,6 +31,8 @@ pub(super) struct Counted {
 /// A request as the shadow sees it: what it came to, and the true moments of sending and hearing.
 #[derive(Debug)]
 pub(super) struct Heard<'a> {
+    pub(super) lease: LeaseId,
+    pub(super) ended: bool,
     pub(super) outcome: &'a Outcome,
     pub(super) inference: bool,
     pub(super) sent: i64,
@@ -68,6 +72,10 @@ impl Shadow {
         self.joined = false;
     }
 
+    pub(super) fn restart(&mut self) {
+        self.forgiven = None;
+    }
+
     pub(super) fn renew(&mut self) {
         self.auth = Counted::default();
         self.trial = false;
@@ -96,7 +104,7 @@ impl Shadow {
         let Heard { sent, now, .. } = *heard;
         match heard.outcome {
             Outcome::Unauthorized | Outcome::OrgRefused => self.refuse(sent, now),
-            Outcome::Served if heard.inference => self.serve(sent),
+            Outcome::Served if heard.inference => self.serve(heard.lease, sent, now),
             Outcome::Throttled { wait: None } if heard.inference => self.throttle(sent, now),
             Outcome::ServerFault { .. }
             | Outcome::Unreachable { .. }
@@ -126,7 +134,9 @@ impl Shadow {
         }
     }
 
-    fn serve(&mut self, sent: i64) {
+    fn serve(&mut self, lease: LeaseId, sent: i64, now: i64) {
+        let counted = self.strike.is_some() || self.errors.times > 0;
+        self.forgiven = counted.then_some((lease, now, self.strike, self.errors.times));
         self.strike = None;
         if self.auth.is_news(sent) {
             self.renew();
@@ -138,6 +148,13 @@ impl Shadow {
 
     fn fail(&mut self, heard: &Heard<'_>) {
         let Heard { sent, now, .. } = *heard;
+        if heard.ended
+            && let Some((_, at, strike, times)) = self.forgiven.take_if(|forgiven| forgiven.0 == heard.lease)
+            && now - at <= 60 * SECOND
+        {
+            self.strike = self.strike.or(strike);
+            self.errors.times = self.errors.times.max(times);
+        }
         let news = self.errors.is_news(sent);
         match heard.stated.filter(|left| *left > 0) {
             Some(left) if news => {

@@ -143,6 +143,52 @@ fn a_broken_body_is_a_failure_of_the_network() {
     assert_eq!(account.hold(Erroring).map(|hold| hold.cause), Some(Cause::Network));
 }
 
+#[test]
+fn a_stream_that_breaks_was_no_success_between_two_failures() {
+    for (second, expected) in [(60, Some(wait(60, 30))), (61, None)] {
+        let mut account = Subject::default();
+        account.streams(1, 0, 0);
+        account.streams(2, second - 1, second);
+        assert_eq!(account.until(Erroring), expected);
+    }
+    let mut account = Subject::default();
+    account.streams(1, 0, 1);
+    account.answer(2, 2, Outcome::Served);
+    account.streams(2, 3, 4);
+    assert_eq!(account.hold(Erroring), None, "another success came between");
+}
+
+#[test]
+fn a_success_that_came_while_a_stream_was_on_its_way_counts_when_it_breaks() {
+    let mut account = Subject::default();
+    account.streams(1, 0, 1);
+    account.lease = LeaseId(2);
+    account.answer(2, 3, Outcome::Served);
+    account.lease = LeaseId(3);
+    account.answer(3, 4, Outcome::Served);
+    account.lease = LeaseId(2);
+    account.ends(2, 5, Close::Broken);
+    assert_eq!(account.hold(Erroring), None);
+    account.lease = LeaseId(3);
+    account.ends(3, 6, Close::Broken);
+    assert_eq!(account.until(Erroring), Some(wait(6, 30)), "nothing was served between these two");
+}
+
+#[test]
+fn a_stream_that_breaks_does_not_reset_the_doubling() {
+    let mut account = Subject::default();
+    account.streams(1, 0, 1);
+    account.streams(2, 2, 3);
+    account.tick(40);
+    account.streams(3, 41, 42);
+    assert_eq!(account.until(Erroring), Some(wait(42, 60)));
+    account.streams(4, 50, 51);
+    assert_eq!(account.until(Erroring), Some(wait(51, 120)), "its beginning ended the hold, its end renews it");
+    account.tick(200);
+    account.streams(5, 200, 261);
+    assert_eq!(account.hold(Erroring), None, "a minute of a stream is a success");
+}
+
 /// C05: what is the request's own affair holds nobody.
 #[test]
 fn client_errors_and_hang_ups_make_no_transition_and_end_no_hold() {
