@@ -102,6 +102,43 @@ async fn an_outage_is_told_once_and_its_end_once() {
     assert_eq!(world.events.of("outage_began").len(), 1);
 }
 
+/// What was told before a restart is not told again after it; numbers of events go on.
+#[tokio::test]
+async fn an_outage_outlives_a_restart_in_silence_and_its_end_is_told_by_the_next_run() {
+    let receiver = Receiver::default();
+    let world = told([AccountSpec::setup_token("a"), AccountSpec::setup_token("b")], &receiver.start().await);
+    let mut world = world.start().await;
+    kill(&world, &["a", "b"]).await;
+    receiver.until(1).await;
+    let last = world.events.all().last().unwrap().seq;
+    world.restart().await;
+    world.until_state("a", "auth_dead").await;
+    world.turn("t", false).await;
+    assert!(world.events.all().last().unwrap().seq > last);
+    world.sim.clear_faults(None);
+    world.advance(7 * 3600);
+    assert_eq!(world.turn("s", false).await.status, 200);
+    receiver.until(2).await;
+    assert_eq!(receiver.kinds(), ["outage_began", "outage_ended"]);
+    let numbers: Vec<u64> = world.events.all().iter().map(|event| event.seq).collect();
+    assert!(numbers.is_sorted_by(|a, b| a < b), "no number is given twice");
+}
+
+/// A message that nobody took before a restart is sent after it, under the same id.
+#[tokio::test]
+async fn a_message_that_was_not_taken_is_sent_by_the_next_run() {
+    let receiver = Receiver::default();
+    *receiver.refusing.lock().unwrap() = true;
+    let mut world = told([AccountSpec::setup_token("a")], &receiver.start().await).start().await;
+    kill(&world, &["a"]).await;
+    eventually(|| (*receiver.refused.lock().unwrap() >= 1).then_some(())).await;
+    world.stop().await;
+    *receiver.refusing.lock().unwrap() = false;
+    world.restart().await;
+    let [(id, _, _)] = &receiver.until(1).await[..] else { panic!("one message") };
+    assert!(id.starts_with("outage_began-"), "{id}");
+}
+
 #[tokio::test]
 async fn a_message_is_sent_until_its_receiver_takes_it_always_under_the_same_id() {
     let receiver = Receiver::default();

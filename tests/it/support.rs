@@ -104,6 +104,8 @@ pub struct World {
     pub client: reqwest::Client,
     /// The home.
     pub home: tempfile::TempDir,
+    vars: Vec<(String, String)>,
+    hearts: Vec<Arc<dyn Heartbeat>>,
 }
 
 impl World {
@@ -192,6 +194,14 @@ impl World {
         }
     }
 
+    /// Stops the gateway in order and starts another in the same home; the events of both are kept.
+    pub async fn restart(&mut self) {
+        self.stop().await;
+        let (running, url) = launch(self.home.path(), &self.vars, &self.hearts, &self.clock, &self.events).await;
+        self.running = Some(running);
+        self.url = url;
+    }
+
     /// Stops the gateway in order.
     pub async fn stop(&mut self) {
         if let Some(running) = self.running.take() {
@@ -269,22 +279,10 @@ impl WorldBuilder {
             }
         }
         std::fs::write(home.path().join("config.toml"), self.text(&sim, home.path())).unwrap();
-        let machine = TestMachine { vars: vars.clone(), home: home.path().to_owned() };
-        let named = Named { home: Some(home.path().to_owned()), config: None };
-        let events = Events::default();
-        let environment: Environment =
-            Arc::new(move |name| vars.iter().find(|(known, _)| known == name).map(|(_, value)| value.into()));
-        let options = Options {
-            configuration: Configuration::new(named, Arc::new(machine)),
-            clock: Arc::clone(&clock) as _,
-            observers: vec![Box::new(events.clone())],
-            role: Role::Daemon,
-            environment,
-        };
-        let running = app::start_watched(options, self.hearts.clone()).await.unwrap_or_else(|error| panic!("{error}"));
-        let Address::Tcp(address) = running.addresses[0].clone() else { panic!("a TCP address") };
+        let (events, hearts) = (Events::default(), self.hearts.clone());
+        let (running, url) = launch(home.path(), &vars, &hearts, &clock, &events).await;
         let client = reqwest::Client::builder().no_proxy().no_gzip().build().unwrap();
-        World { sim, running: Some(running), clock, events, url: format!("http://{address}"), client, home }
+        World { sim, running: Some(running), clock, events, url, client, home, vars, hearts }
     }
 
     fn text(&self, sim: &SimHandle, home: &Path) -> String {
@@ -315,6 +313,30 @@ impl WorldBuilder {
         }
         text
     }
+}
+
+/// Starts a gateway in this home.
+async fn launch(
+    home: &Path,
+    vars: &[(String, String)],
+    hearts: &[Arc<dyn Heartbeat>],
+    clock: &Arc<SystemClock>,
+    events: &Events,
+) -> (Running, String) {
+    let vars = vars.to_vec();
+    let machine = TestMachine { vars: vars.clone(), home: home.to_owned() };
+    let environment: Environment =
+        Arc::new(move |name| vars.iter().find(|(known, _)| known == name).map(|(_, value)| value.into()));
+    let options = Options {
+        configuration: Configuration::new(Named { home: Some(home.to_owned()), config: None }, Arc::new(machine)),
+        clock: Arc::clone(clock) as _,
+        observers: vec![Box::new(events.clone())],
+        role: Role::Daemon,
+        environment,
+    };
+    let running = app::start_watched(options, hearts.to_vec()).await.unwrap_or_else(|error| panic!("{error}"));
+    let Address::Tcp(address) = running.addresses[0].clone() else { panic!("a TCP address") };
+    (running, format!("http://{address}"))
 }
 
 fn variable(name: &str) -> String {
