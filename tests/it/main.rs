@@ -12,6 +12,7 @@
 
 mod access;
 mod accounts;
+mod agreement;
 mod amplification;
 mod binary;
 mod cancel;
