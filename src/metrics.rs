@@ -165,6 +165,7 @@ impl Metrics {
             }
             EventKind::StateChanged { .. }
             | EventKind::OutageEnded { .. }
+            | EventKind::MessageDelayed { .. }
             | EventKind::HoldEnded { .. }
             | EventKind::BreatherTaken { .. }
             | EventKind::TrialBegan

@@ -248,6 +248,15 @@ pub enum EventKind {
         /// How long it lasted, in seconds.
         lasted_secs: u64,
     },
+    /// A message could not be delivered at first; it is tried again.
+    MessageDelayed {
+        /// The channel.
+        channel: Arc<str>,
+        /// Whom in it.
+        target: Arc<str>,
+        /// Why.
+        why: String,
+    },
     /// A message was tried long enough and is given up.
     MessageLost {
         /// The channel.

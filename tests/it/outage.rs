@@ -154,6 +154,7 @@ async fn a_message_is_sent_until_its_receiver_takes_it_always_under_the_same_id(
     let [(id, _, body)] = &receiver.until(1).await[..] else { panic!("one message") };
     assert!(id.starts_with("outage_began-provider:anthropic-"), "{id}");
     assert_eq!(body["kind"], "outage_began");
+    assert_eq!(world.events.of("message_delayed").len(), 1, "told once, however often it is tried");
 }
 
 #[tokio::test]

@@ -75,6 +75,9 @@ impl Event {
                 let lasted = span(Duration::from_secs(*lasted_secs));
                 format!("The outage of {} is over after {lasted}: {account} works again.", named(scope))
             }
+            EventKind::MessageDelayed { channel, target, why } => {
+                format!("A message to {target} by {channel} is tried again: {why}.")
+            }
             EventKind::MessageLost { channel, target, why } => {
                 format!("A message to {target} by {channel} was given up: {why}.")
             }

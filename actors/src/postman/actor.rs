@@ -12,6 +12,7 @@ use crate::event::{Event, EventKind, Severity};
 use crate::journal::Journal;
 use crate::outcome::Evidence;
 use crate::ports::{ActorKind, Heartbeat, SharedSink, Table};
+use crate::roster::Target;
 use crate::timer::Alarm;
 
 /// How long a message waits to be kept.
@@ -106,18 +107,20 @@ impl State {
         match outcome {
             Failed::Again => tracing::warn!(id, why, "a message could not be delivered; it is tried again"),
             Failed::Gone => {}
+            Failed::First(Target { channel, name: target }) => {
+                self.emit(EventKind::MessageDelayed { channel, target, why }, Severity::Warning);
+            }
             Failed::GivenUp(parcel) => {
                 self.args.journal.forget(Table::Outbox, id.to_owned());
-                self.args.events.emit(Event {
-                    seq: 0,
-                    ts: self.args.clock.now(),
-                    kind: EventKind::MessageLost { channel: parcel.target.channel, target: parcel.target.name, why },
-                    severity: Severity::Error,
-                    account: None,
-                    evidence: Evidence::default(),
-                });
+                let Target { channel, name: target } = parcel.target;
+                self.emit(EventKind::MessageLost { channel, target, why }, Severity::Error);
             }
         }
+    }
+
+    fn emit(&self, kind: EventKind, severity: Severity) {
+        let (ts, evidence) = (self.args.clock.now(), Evidence::default());
+        self.args.events.emit(Event { seq: 0, ts, kind, severity, account: None, evidence });
     }
 }
 

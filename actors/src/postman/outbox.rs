@@ -35,6 +35,8 @@ pub struct Parcel {
 /// What became of a failed try.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Failed {
+    /// It failed for the first time, and is tried again.
+    First(Target),
     /// It is tried again.
     Again,
     /// It was tried long enough.
@@ -93,7 +95,7 @@ impl Outbox {
         let wait = FIRST_WAIT.saturating_mul(1 << waiting.failures.min(16)).min(LONGEST_WAIT);
         waiting.failures += 1;
         waiting.next = Next::Try(Deadline::after(now, wait));
-        Failed::Again
+        if waiting.failures == 1 { Failed::First(waiting.parcel.target.clone()) } else { Failed::Again }
     }
 
     /// Whoever carried messages is gone: those on their way are tried again.
@@ -150,7 +152,8 @@ mod tests {
         let mut waits = Vec::new();
         for _ in 0..10 {
             assert_eq!(ids(&outbox.take_due(now)), ["a"]);
-            assert_eq!(outbox.failed("a", now), Failed::Again);
+            let first = waits.is_empty();
+            assert_eq!(matches!(outbox.failed("a", now), Failed::First(_)), first, "the first failure is told");
             let next = outbox.next_deadline(now).unwrap();
             waits.push(next.remaining(now).as_secs());
             now = now.plus(next.remaining(now));

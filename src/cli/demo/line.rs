@@ -101,6 +101,7 @@ fn mark(kind: &EventKind) -> Option<Mark> {
         | EventKind::ConfigRefused { .. }
         | EventKind::ActorRestarted { .. }
         | EventKind::OutageBegan { .. }
+        | EventKind::MessageDelayed { .. }
         | EventKind::MessageLost { .. }
         | EventKind::StoreSetAside { .. }
         | EventKind::StoreFailing { .. } => Mark::Trouble,
