@@ -1,5 +1,7 @@
 //! Where log lines go: standard error, for people on a terminal, as JSON otherwise.
 
+mod line;
+
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::IsTerminal;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -8,6 +10,7 @@ use std::path::{Path, PathBuf};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt;
 
+use self::line::{Json, Plain};
 use super::Globals;
 use crate::config::settings::{LogFormat, LogSettings};
 
@@ -27,9 +30,12 @@ pub(super) fn start(globals: &Globals, settings: Option<&LogSettings>) {
     };
     let builder = fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let started = if json {
-        builder.json().flatten_event(true).try_init()
+        builder.event_format(Json).try_init()
     } else {
-        builder.with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()).try_init()
+        builder
+            .fmt_fields(Plain)
+            .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
+            .try_init()
     };
     drop(started);
 }
@@ -58,7 +64,7 @@ pub(super) fn start_in_file(globals: &Globals, folder: &Path, name: &str) -> std
     }
     let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path)?;
     let level = if globals.verbose > 0 { "duduclaw=debug,duduclaw_actors=debug,info" } else { "info" };
-    drop(fmt().with_env_filter(filter(level)).with_ansi(false).with_writer(file).try_init());
+    drop(fmt().with_env_filter(filter(level)).fmt_fields(Plain).with_ansi(false).with_writer(file).try_init());
     Ok(path)
 }
 

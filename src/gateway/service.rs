@@ -90,7 +90,7 @@ impl Gateway {
             Ok(answer) => answer,
             Err(error) => {
                 self.metrics.refused(error.status());
-                tracing::info!(request = id, status = error.status().as_u16(), %error, "a request was refused");
+                tracing::info!(request_id = id, status = error.status().as_u16(), %error, "a request was refused");
                 error.answer(&id)
             }
         };

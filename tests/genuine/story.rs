@@ -20,10 +20,9 @@ pub struct Told {
 
 impl Told {
     fn read(line: &str) -> Option<Self> {
-        let line: Value = serde_json::from_str(line).ok()?;
-        let what: Value = serde_json::from_str(line["message"].as_str()?).ok()?;
+        let what: Value = serde_json::from_str(line).ok()?;
         what.get("kind")?;
-        let entry = line["account"].as_str().unwrap_or_default();
+        let entry = what["account"].as_str().unwrap_or_default();
         let account = entry.split_once('/').map_or(entry, |(_, name)| name).to_owned();
         Some(Self { account, what })
     }

@@ -136,7 +136,7 @@ async fn a_gateway_of_its_own_serves_this_run_and_nobody_else() {
     let changed = std::fs::read_to_string(&config).unwrap().replace("[server]", "[server]\nhosts = [\"more\"]");
     std::fs::write(&config, changed).unwrap();
     let log = world.home.path().join("logs/claude.log");
-    eventually(|| std::fs::read_to_string(&log).ok().filter(|text| text.contains("config_reloaded"))).await;
+    eventually(|| std::fs::read_to_string(&log).ok().filter(|text| text.contains("config reloaded"))).await;
     assert_eq!(ask("duduclaw").await.unwrap().status(), 401);
     assert_eq!(ask(&given["ANTHROPIC_AUTH_TOKEN"]).await.unwrap().status(), 200);
     let written = std::fs::read_to_string(&log).unwrap();

@@ -30,6 +30,7 @@ mod headers_e2e;
 mod hold;
 mod limits;
 mod load;
+mod log;
 mod notify;
 mod outage;
 mod panics;
