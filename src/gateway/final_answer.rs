@@ -144,28 +144,12 @@ fn pool_headers(exchange: &Exchange, verdicts: &Verdicts, stated: Option<Deadlin
         reset: Some(until.as_wall(now)),
         ..QuotaReading::default()
     };
-    let returning = verdicts.iter().flat_map(|(_, why)| &why.reasons).find(|reason| returns_at(reason) == Some(until));
+    let returning = verdicts.iter().flat_map(|(_, why)| &why.reasons).find(|reason| reason.returns_at() == Some(until));
     if let Some(reason) = returning.filter(|reason| holds_by_quota(reason)) {
         reading.windows = exchange.gateway.refused_windows(reason.account);
         reading.representative = reading.windows.first().map(|refused| claim_of(&refused.window).to_owned());
     }
     unified_headers(&reading).into_iter().collect()
-}
-
-fn returns_at(reason: &Reason) -> Option<Deadline> {
-    match reason.why {
-        Why::Held { until, .. } | Why::Breather(until) => Some(until),
-        Why::Capped(until) => until,
-        Why::Disabled
-        | Why::Paused
-        | Why::NeedsPerson(_)
-        | Why::NeedsLogin
-        | Why::Keychain
-        | Why::Tried
-        | Why::Busy
-        | Why::HopLimit
-        | Why::RetryBudget => None,
-    }
 }
 
 fn holds_by_quota(reason: &Reason) -> bool {

@@ -43,6 +43,14 @@ fn probe(field: &Field<'_>) -> Option<Deadline> {
     Some(soonest.later(Deadline::after(field.now, BUSY), field.now))
 }
 
+impl Reason {
+    /// When this candidate returns by itself, if that is known.
+    #[must_use]
+    pub fn returns_at(&self) -> Option<Deadline> {
+        Return::of(&self.why)?.until
+    }
+}
+
 impl Exhausted {
     /// The same, with what the asker knows better of accounts that it tried.
     #[must_use]
@@ -79,7 +87,7 @@ fn remedy(reasons: &[Reason], now: Timestamp) -> Remedy {
     let has = |wanted: fn(&Why) -> bool| reasons.iter().any(|r| wanted(&r.why));
     let busy = has(|why| matches!(why, Why::Busy)).then(|| Deadline::after(now, BUSY));
     if has(|why| matches!(why, Why::Tried | Why::RetryBudget | Why::HopLimit)) {
-        let returns = reasons.iter().filter_map(|r| Return::of(&r.why)?.until);
+        let returns = reasons.iter().filter_map(Reason::returns_at);
         return Remedy::Spent { returns: returns.chain(busy).reduce(|one, other| one.sooner(other, now)) };
     }
     busy.map_or_else(|| waiting(reasons, now), |until| Remedy::BackOff { until })

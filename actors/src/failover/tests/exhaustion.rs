@@ -2,7 +2,7 @@
 
 use super::world::*;
 use crate::clock::Deadline;
-use crate::failover::demand::{CapsOnly, Decision, Demand, Remedy, Step, Why};
+use crate::failover::demand::{CapsOnly, Decision, Demand, Reason, Remedy, Step, Why};
 use crate::id::Window;
 use crate::outcome::{Cause, Outcome};
 use crate::roster::Switch;
@@ -154,4 +154,17 @@ fn evidence_of_an_older_credential_is_ignored() {
         ..demand()
     };
     assert!(matches!(desk.ask(&old, t0()), Decision::Granted(grant) if grant.account == id(0)));
+}
+
+#[test]
+fn only_what_passes_by_itself_returns() {
+    let mut desk = Desk::of(4);
+    desk.tell(0, t0(), |s| s.holds = vec![limited(t0(), 900)]);
+    desk.tell(1, t0(), |s| s.breather = Some(after(7)));
+    desk.tell(2, t0(), |s| {
+        s.holds = vec![hold(HoldKind::AuthDead, Cause::InvalidToken, t0(), after(900), Stated::Guessed)];
+    });
+    desk.tell(3, t0(), |s| s.paused = Paused::Yes);
+    let returns: Vec<_> = desk.refuse(&demand(), at(0.5)).reasons.iter().map(Reason::returns_at).collect();
+    assert_eq!(returns, [Some(after(900)), Some(after(7)), None, None]);
 }
