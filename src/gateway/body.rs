@@ -1,4 +1,6 @@
 //! Reading a request's body: once, whole, bounded, into one buffer of the right size.
+//!
+//! A body takes up room as it comes, not when it is announced: whoever announces much and sends little keeps nobody out.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +15,8 @@ use crate::gateway::error::ApiError;
 
 /// How many bytes one unit of the shared bound stands for.
 const UNIT: usize = 4096;
+/// The first buffer of a body that is announced larger.
+const FIRST: usize = 1024 * 1024;
 /// How long a client may pause within a body: whoever stalls holds room that others need.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
@@ -27,7 +31,7 @@ pub struct Room {
 pub struct Buffered {
     /// The bytes.
     pub bytes: Bytes,
-    _place: Vec<OwnedSemaphorePermit>,
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 impl Room {
@@ -47,8 +51,7 @@ impl Room {
             return Err(ApiError::TooLarge(limit));
         }
         let expected = declared.and_then(|length| usize::try_from(length).ok()).unwrap_or(UNIT);
-        let mut reading = Reading { room: self, place: Vec::new(), taken: 0, limit };
-        reading.make_room(expected)?;
+        let mut reading = Reading { room: self, place: None, limit };
         let bytes = reading.collect(body, expected).await?;
         Ok(Buffered { bytes, _place: reading.place })
     }
@@ -56,8 +59,7 @@ impl Room {
 
 struct Reading<'a> {
     room: &'a Room,
-    place: Vec<OwnedSemaphorePermit>,
-    taken: usize,
+    place: Option<OwnedSemaphorePermit>,
     limit: usize,
 }
 
@@ -69,10 +71,13 @@ impl Reading<'_> {
         if body.is_end_stream() {
             return Ok(first);
         }
-        let mut whole = BytesMut::with_capacity(expected.max(first.len()));
+        let mut whole = BytesMut::with_capacity(expected.min(FIRST).max(first.len()));
         whole.extend_from_slice(&first);
         while let Some(packet) = next(&mut body).await? {
             self.check(whole.len() + packet.len())?;
+            if whole.capacity() - whole.len() < packet.len() {
+                whole.reserve(expected.min(4 * whole.len()).saturating_sub(whole.len()).max(packet.len()));
+            }
             whole.extend_from_slice(&packet);
         }
         Ok(whole.freeze())
@@ -86,14 +91,13 @@ impl Reading<'_> {
     }
 
     fn make_room(&mut self, length: usize) -> Result<(), ApiError> {
-        let wanted = length.div_ceil(UNIT).saturating_sub(self.taken);
-        let Ok(units) = u32::try_from(wanted) else { return Err(full()) };
-        if units == 0 {
-            return Ok(());
+        let taken = self.place.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let Ok(units) = u32::try_from(length.div_ceil(UNIT).saturating_sub(taken)) else { return Err(full()) };
+        let more = Arc::clone(&self.room.units).try_acquire_many_owned(units).map_err(|_| full())?;
+        match &mut self.place {
+            Some(place) => place.merge(more),
+            None => self.place = Some(more),
         }
-        let place = Arc::clone(&self.room.units).try_acquire_many_owned(units).map_err(|_| full())?;
-        self.place.push(place);
-        self.taken += wanted;
         Ok(())
     }
 }

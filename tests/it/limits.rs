@@ -95,7 +95,8 @@ async fn all_bodies_in_memory_together_are_bounded() {
         .start()
         .await;
     let mut slow = world.connect().await;
-    slow.write_all(format!("{HEAD}content-length: 65536\r\n\r\n{{").as_bytes()).await.unwrap();
+    let most = "x".repeat(65_000);
+    slow.write_all(format!("{HEAD}content-length: 65536\r\n\r\n{most}").as_bytes()).await.unwrap();
     let ask = || world.ask("s", &"x".repeat(9000), false).send();
     let refused = refused_eventually(&ask).await;
     assert_eq!(refused.headers()["retry-after"], "1");
@@ -103,6 +104,24 @@ async fn all_bodies_in_memory_together_are_bounded() {
     assert_eq!(body["error"]["type"], "overloaded_error");
     drop(slow);
     served_eventually(&ask).await;
+}
+
+#[tokio::test]
+async fn uploads_that_are_only_announced_keep_nobody_out() {
+    let tables = "[server.limits]\nmax_request_bytes = 65536\nmax_buffered_bytes = 69632\n";
+    let world = World::with([AccountSpec::oauth("a")]).tables(tables).start().await;
+    let mut stalled = Vec::new();
+    for _ in 0..8 {
+        let mut upload = world.connect().await;
+        let head = format!("{HEAD}expect: 100-continue\r\ncontent-length: 65536\r\n\r\n");
+        upload.write_all(head.as_bytes()).await.unwrap();
+        // The go-ahead shows that its body is being read.
+        assert_eq!(status(&read_until(&mut upload, "\r\n\r\n").await), 100);
+        upload.write_all(b"{").await.unwrap();
+        stalled.push(upload);
+    }
+    let answer = world.ask("s", &"x".repeat(9000), false).send().await.unwrap();
+    assert_eq!(answer.status(), 200);
 }
 
 async fn refused_eventually<F: Future<Output = reqwest::Result<reqwest::Response>>>(
