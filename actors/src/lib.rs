@@ -12,6 +12,7 @@ pub mod id;
 pub mod inbox;
 pub mod journal;
 pub mod money;
+mod nursery;
 pub mod outcome;
 pub mod ports;
 pub mod postman;

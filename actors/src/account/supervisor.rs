@@ -3,17 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::oneshot;
 
 use crate::account::actor::{self, AccountActor};
 use crate::account::cell::{AccountCell, Cells};
-use crate::clock::Timestamp;
-use crate::event::{Event, EventKind, Severity};
 use crate::id::AccountId;
-use crate::outcome::Evidence;
+use crate::nursery::{Means, Nursery};
 use crate::ports::{ActorKind, Heartbeat};
-use crate::restart::{Restart, RestartBudget};
 use crate::slot::{Handle, Slot};
 
 /// What it is told.
@@ -67,13 +64,7 @@ pub struct AccountSupervisor;
 /// Its state.
 pub struct State {
     args: Args,
-    employed: BTreeMap<AccountId, Employed>,
-}
-
-#[derive(Default)]
-struct Employed {
-    actor: Option<ActorId>,
-    budget: RestartBudget,
+    employed: Nursery<AccountId>,
 }
 
 impl Actor for AccountSupervisor {
@@ -82,7 +73,7 @@ impl Actor for AccountSupervisor {
     type Arguments = Args;
 
     async fn pre_start(&self, _: ActorRef<Msg>, args: Args) -> Result<State, ActorProcessingErr> {
-        Ok(State { args, employed: BTreeMap::new() })
+        Ok(State { args, employed: Nursery::default() })
     }
 
     async fn handle(&self, me: ActorRef<Msg>, message: Msg, state: &mut State) -> Result<(), ActorProcessingErr> {
@@ -109,13 +100,8 @@ impl Actor for AccountSupervisor {
         event: SupervisionEvent,
         state: &mut State,
     ) -> Result<(), ActorProcessingErr> {
-        match event {
-            SupervisionEvent::ActorTerminated(who, _, reason) => {
-                state.died(&me, who.get_id(), &reason.unwrap_or_default())
-            }
-            SupervisionEvent::ActorFailed(who, error) => state.died(&me, who.get_id(), &error.to_string()),
-            SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => Ok(()),
-        }
+        let death = state.employed.death(event);
+        death.map_or(Ok(()), |(account, why)| state.mourn(&me, account, &why))
     }
 
     async fn post_stop(&self, me: ActorRef<Msg>, _: &mut State) -> Result<(), ActorProcessingErr> {
@@ -127,7 +113,7 @@ impl Actor for AccountSupervisor {
 impl State {
     /// An account that has an actor keeps it: a reload may have given it one while a respawn was on its way.
     async fn employ(&mut self, me: &ActorRef<Msg>, cell: Arc<AccountCell>) -> Result<(), ActorProcessingErr> {
-        if self.employed.get(&cell.account).is_some_and(|employed| employed.actor.is_some()) {
+        if self.employed.living(cell.account).is_some() {
             return Ok(());
         }
         self.spawn(me, cell).await
@@ -137,44 +123,17 @@ impl State {
         let account = cell.account;
         let args = (self.args.template)(cell);
         let (actor, _) = AccountActor::spawn_linked(None, AccountActor, args, me.get_cell()).await?;
-        self.employed.entry(account).or_default().actor = Some(actor.get_id());
+        self.employed.born(account, actor.get_cell());
         self.args.directory.slot(account).fill(actor, actor::Msg::Look);
         Ok(())
     }
 
-    fn died(&mut self, me: &ActorRef<Msg>, who: ActorId, why: &str) -> Result<(), ActorProcessingErr> {
-        let Some((&account, employed)) = self.employed.iter_mut().find(|(_, e)| e.actor == Some(who)) else {
-            return Ok(());
-        };
-        employed.actor = None;
+    fn mourn(&mut self, me: &ActorRef<Msg>, account: AccountId, why: &str) -> Result<(), ActorProcessingErr> {
         let Some(cell) = self.args.cells.get(account) else { return Ok(()) };
         let args = (self.args.template)(cell);
-        let now = args.clock.now();
-        match employed.budget.died(now) {
-            Restart::After(wait) => {
-                args.events.emit(restarted(ActorKind::Account, why, now));
-                let me = me.clone();
-                args.tasks.spawn(async move {
-                    tokio::time::sleep(wait).await;
-                    let _ = me.cast(Msg::Respawn(account));
-                });
-                Ok(())
-            }
-            Restart::Escalate => Err(format!("account {} died too often: {why}", account.0).into()),
-        }
-    }
-}
-
-/// The event of an actor's death and coming life.
-#[must_use]
-pub fn restarted(actor: ActorKind, why: &str, now: Timestamp) -> Event {
-    tracing::error!(actor = actor.as_str(), why, "an actor died and is started again");
-    Event {
-        seq: 0,
-        ts: now,
-        kind: EventKind::ActorRestarted { actor: actor.as_str().to_owned() },
-        severity: Severity::Error,
-        account: None,
-        evidence: Evidence::default(),
+        let me = me.clone();
+        let again = async move { drop(me.cast(Msg::Respawn(account))) };
+        let means = Means { clock: &*args.clock, events: &*args.events, tasks: &args.tasks };
+        self.employed.mourn(account, ActorKind::Account, why, &means, again)
     }
 }

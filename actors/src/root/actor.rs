@@ -1,25 +1,24 @@
 //! The root of supervision: starts the five below it and starts each anew when it dies.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::account::actor as account;
 use crate::account::cell::Cells;
-use crate::account::supervisor::{self, AccountSupervisor, Directory, restarted};
+use crate::account::supervisor::{self, AccountSupervisor, Directory};
 use crate::activity::{self, Feed, FeedActor};
 use crate::clock::SharedClock;
 use crate::failover::actor::{self as failover, FailoverActor};
 use crate::failover::book::LeaseBook;
 use crate::failover::{ConversationRecord, FailoverHandle};
 use crate::journal::{self, Dirty, Journal, JournalActor, Keep, OpenStore};
-use crate::ports::{ActorKind, EventSink, Heartbeat, Record, SharedSink, StoreError, Table};
+use crate::nursery::{Means, Nursery};
+use crate::ports::{ActorKind, Heartbeat, Record, SharedSink, StoreError, Table};
 use crate::postman::{self, Courier, Outbox, Post, PostmanActor};
-use crate::restart::{Restart, RestartBudget};
 use crate::roster::Roster;
 use crate::slot::{Delivery, Slot};
 
@@ -143,19 +142,7 @@ pub struct RootActor;
 /// Its state.
 pub struct State {
     lasting: Arc<Lasting>,
-    children: BTreeMap<Child, Life>,
-}
-
-#[derive(Default)]
-struct Life {
-    actor: Option<ActorCell>,
-    budget: RestartBudget,
-}
-
-impl Life {
-    fn is(&self, who: ActorId) -> bool {
-        self.actor.as_ref().is_some_and(|actor| actor.get_id() == who)
-    }
+    children: Nursery<Child>,
 }
 
 impl Actor for RootActor {
@@ -164,7 +151,7 @@ impl Actor for RootActor {
     type Arguments = Arc<Lasting>;
 
     async fn pre_start(&self, me: ActorRef<Msg>, lasting: Arc<Lasting>) -> Result<State, ActorProcessingErr> {
-        let mut state = State { lasting, children: BTreeMap::new() };
+        let mut state = State { lasting, children: Nursery::default() };
         for child in Child::ALL {
             let kept = match child {
                 Child::Failover => kept_conversations(state.lasting.journal().load(Table::Conversations).await),
@@ -194,11 +181,8 @@ impl Actor for RootActor {
         event: SupervisionEvent,
         state: &mut State,
     ) -> Result<(), ActorProcessingErr> {
-        match event {
-            SupervisionEvent::ActorTerminated(who, _, why) => state.died(&me, who.get_id(), &why.unwrap_or_default()),
-            SupervisionEvent::ActorFailed(who, error) => state.died(&me, who.get_id(), &error.to_string()),
-            SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => Ok(()),
-        }
+        let death = state.children.death(event);
+        death.map_or(Ok(()), |(child, why)| state.mourn(&me, child, &why))
     }
 
     /// Accounts first, admission next, then what they left is written down, and the rest goes.
@@ -232,7 +216,7 @@ impl State {
     }
 
     async fn stop(&self, child: Child) {
-        if let Some(actor) = self.children.get(&child).and_then(|life| life.actor.as_ref()) {
+        if let Some(actor) = self.children.living(child) {
             // Whoever is dead already has stopped.
             let _ = actor.stop_and_wait(None, None).await;
         }
@@ -248,31 +232,18 @@ impl State {
         self.lasting.journal().flush().await
     }
 
-    fn died(&mut self, me: &ActorRef<Msg>, who: ActorId, why: &str) -> Result<(), ActorProcessingErr> {
-        let found = self.children.iter().find(|(_, life)| life.is(who)).map(|(child, _)| *child);
-        found.map_or(Ok(()), |child| self.mourn(me, child, why))
-    }
-
     fn mourn(&mut self, me: &ActorRef<Msg>, child: Child, why: &str) -> Result<(), ActorProcessingErr> {
-        let now = self.lasting.ports.clock.now();
-        let life = self.children.entry(child).or_default();
-        life.actor = None;
-        match life.budget.died(now) {
-            Restart::After(wait) => {
-                self.lasting.feed().emit(restarted(child.kind(), why, now));
-                let (me, journal) = (me.clone(), self.lasting.journal());
-                self.lasting.ports.tasks.spawn(async move {
-                    tokio::time::sleep(wait).await;
-                    let kept = match child {
-                        Child::Failover => kept_conversations(journal.load_patiently(Table::Conversations).await),
-                        Child::Journal | Child::Feed | Child::Accounts | Child::Postman => Vec::new(),
-                    };
-                    let _ = me.cast(Msg::Respawn(child, kept));
-                });
-                Ok(())
-            }
-            Restart::Escalate => Err(format!("{} died too often: {why}", child.kind().as_str()).into()),
-        }
+        let (me, journal) = (me.clone(), self.lasting.journal());
+        let again = async move {
+            let kept = match child {
+                Child::Failover => kept_conversations(journal.load_patiently(Table::Conversations).await),
+                Child::Journal | Child::Feed | Child::Accounts | Child::Postman => Vec::new(),
+            };
+            let _ = me.cast(Msg::Respawn(child, kept));
+        };
+        let ports = &self.lasting.ports;
+        let means = Means { clock: &*ports.clock, events: &self.lasting.feed(), tasks: &ports.tasks };
+        self.children.mourn(child, child.kind(), why, &means, again)
     }
 
     async fn spawn(
@@ -288,7 +259,7 @@ impl State {
             Child::Accounts => self.spawn_accounts(me).await?,
             Child::Postman => self.spawn_postman(me).await?,
         };
-        self.children.entry(child).or_default().actor = Some(actor);
+        self.children.born(child, actor);
         Ok(())
     }
 
