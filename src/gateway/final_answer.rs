@@ -24,6 +24,7 @@ use crate::gateway::exchange::Exchange;
 use crate::gateway::headers::response::{self, Relay};
 use crate::gateway::pool_quota;
 use crate::gateway::reading::{Beginning, Shown};
+use crate::gateway::reason;
 use crate::gateway::waiting::soonest_return;
 
 /// The best refusals so far, one of each kind.
@@ -144,28 +145,13 @@ fn pool_headers(exchange: &Exchange, verdicts: &Verdicts, stated: Option<Deadlin
         reset: Some(until.as_wall(now)),
         ..QuotaReading::default()
     };
-    let returning = verdicts.iter().flat_map(|(_, why)| &why.reasons).find(|reason| returns_at(reason) == Some(until));
+    let returning =
+        verdicts.iter().flat_map(|(_, why)| &why.reasons).find(|reason| reason::returns_at(&reason.why) == Some(until));
     if let Some(reason) = returning.filter(|reason| holds_by_quota(reason)) {
         reading.windows = exchange.gateway.refused_windows(reason.account);
         reading.representative = reading.windows.first().map(|refused| claim_of(&refused.window).to_owned());
     }
     unified_headers(&reading).into_iter().collect()
-}
-
-fn returns_at(reason: &Reason) -> Option<Deadline> {
-    match reason.why {
-        Why::Held { until, .. } | Why::Breather(until) => Some(until),
-        Why::Capped(until) => until,
-        Why::Disabled
-        | Why::Paused
-        | Why::NeedsPerson(_)
-        | Why::NeedsLogin
-        | Why::Keychain
-        | Why::Tried
-        | Why::Busy
-        | Why::HopLimit
-        | Why::RetryBudget => None,
-    }
 }
 
 fn holds_by_quota(reason: &Reason) -> bool {
@@ -236,37 +222,10 @@ impl Naming {
 /// Who cannot serve and why, for a person.
 fn describe(verdicts: &Verdicts, naming: Naming, now: Timestamp) -> String {
     let reasons = verdicts.iter().flat_map(|(_, why)| &why.reasons).enumerate();
-    let lines: Vec<String> = reasons.map(|(at, reason)| sentence(&naming.call(reason, at), reason, now)).collect();
+    let lines: Vec<String> =
+        reasons.map(|(at, reason)| reason::words(&naming.call(reason, at), &reason.why, now)).collect();
     if lines.is_empty() {
         return "no account is configured for this request; `duduclaw check` says what is missing".to_owned();
     }
     format!("no account can serve this request now: {}", lines.join("; "))
-}
-
-fn sentence(name: &str, reason: &Reason, now: Timestamp) -> String {
-    match &reason.why {
-        Why::Disabled => format!("{name} is disabled in the configuration"),
-        Why::Paused => format!("{name} is paused by the operator"),
-        Why::NeedsPerson(cause) => format!("{name} needs a person ({})", cause.as_str()),
-        Why::NeedsLogin => format!("{name} needs a login"),
-        Why::Keychain => format!("{name} is a CLI's own login, which the gateway cannot use"),
-        Why::Capped(Some(until)) => format!("{name} is at its cap until {}", moment(*until, now)),
-        Why::Capped(None) => format!("{name} is at its cap"),
-        Why::Held { cause, until, stated: Stated::ByProvider } => {
-            format!("{name} waits until {} ({})", moment(*until, now), cause.as_str())
-        }
-        Why::Held { cause, until, stated: Stated::Guessed } => {
-            format!("{name} rests until about {} ({})", moment(*until, now), cause.as_str())
-        }
-        Why::Breather(until) => format!("{name} takes a breather until {}", moment(*until, now)),
-        Why::Tried => format!("{name} was tried"),
-        Why::Busy => format!("{name} has too many requests waiting"),
-        Why::HopLimit | Why::RetryBudget => format!("{name} was not tried, to spare the provider further attempts"),
-    }
-}
-
-fn moment(at: Deadline, now: Timestamp) -> String {
-    let seconds = at.as_wall(now).as_secs();
-    chrono::DateTime::from_timestamp(seconds, 0)
-        .map_or_else(|| "a distant day".to_owned(), |at| at.format("%Y-%m-%d %H:%M:%S UTC").to_string())
 }
