@@ -6,16 +6,20 @@
 //! Never here: inference. The keys open nothing there, and client tokens open nothing here.
 
 mod accounts;
+mod activity;
 mod body;
 mod config;
+mod conversations;
 mod counts;
 mod desk;
 mod document;
+mod events;
 mod fault;
 mod health;
 mod keys;
 mod pool;
 mod rest;
+mod route;
 mod rpc;
 mod table;
 mod verb;
@@ -40,16 +44,20 @@ use crate::gateway::control::{Answering, Control};
 use crate::gateway::live::Live;
 
 pub use accounts::{AccountAnswer, AccountsView, ListedAccount, RemovedAnswer};
+pub use activity::{ActivityView, EventView, SeverityWord};
 pub use counts::Counts;
 pub use desk::{AmendFault, ConfigKeeper, Desk, Keeping, Refused, Reloaded};
+pub use events::FOLLOWERS;
 pub use health::HealthView;
 pub use pool::{PoolAccount, PoolProvider, PoolView, SpendView, WindowView};
+pub use route::{RouteCandidate, RoutePlace, RouteUpstream, RouteView};
 
 /// The control API.
 pub struct Admin {
     key: HomeKey,
     desk: Arc<Desk>,
     verbs: Vec<Verb>,
+    events_wanted: Value,
     document: OnceLock<Bytes>,
 }
 
@@ -84,12 +92,19 @@ impl Admin {
     /// The API that this key opens, beside the tokens of the configuration.
     #[must_use]
     pub fn new(key: &SecretString, desk: Desk) -> Self {
-        Self { key: HomeKey::new(key), desk: Arc::new(desk), verbs: table::verbs(), document: OnceLock::new() }
+        Self {
+            key: HomeKey::new(key),
+            desk: Arc::new(desk),
+            verbs: table::verbs(),
+            events_wanted: verb::params_of::<events::Wanted>(),
+            document: OnceLock::new(),
+        }
     }
 
     async fn serve(&self, asked: &Asked<'_>, request: Request<Incoming>) -> Result<Answer, Fault> {
         match request.uri().path() {
             "/rpc" => self.rpc(asked, request).await,
+            events::PATH => self.events(asked, &request).await,
             document::PATH => only(Method::GET, &request).map(|()| self.described()),
             _ => self.rest(asked, request).await,
         }
@@ -98,7 +113,7 @@ impl Admin {
     async fn rest(&self, asked: &Asked<'_>, request: Request<Incoming>) -> Result<Answer, Fault> {
         let (verb, mut params) = rest::find(&self.verbs, request.method(), request.uri().path())?;
         may(asked.visitor, verb)?;
-        rest::add_query(verb, request.uri().query().unwrap_or_default(), &mut params)?;
+        rest::add_query(&verb.params, request.uri().query().unwrap_or_default(), &mut params)?;
         if verb.method != Method::GET && verb.method != Method::DELETE {
             let body = body::read(request).await?;
             if !body.is_empty() {
@@ -107,6 +122,18 @@ impl Admin {
             }
         }
         Ok(json(&self.perform(asked, verb, params).await?))
+    }
+
+    async fn events(&self, asked: &Asked<'_>, request: &Request<Incoming>) -> Result<Answer, Fault> {
+        only(Method::GET, request)?;
+        let mut wanted = Map::new();
+        rest::add_query(&self.events_wanted, request.uri().query().unwrap_or_default(), &mut wanted)?;
+        let wanted = serde_json::from_value(wanted.into()).map_err(|error| Fault::invalid(error.to_string()))?;
+        events::follow(&self.call(asked), request.headers(), wanted).await
+    }
+
+    fn call(&self, asked: &Asked<'_>) -> Call {
+        Call { desk: Arc::clone(&self.desk), live: Arc::clone(&asked.live) }
     }
 
     async fn rpc(&self, asked: &Asked<'_>, request: Request<Incoming>) -> Result<Answer, Fault> {
@@ -161,7 +188,7 @@ impl Admin {
 
     /// What changes something is done to its end, also when whoever asked for it has gone away.
     async fn perform(&self, asked: &Asked<'_>, verb: &Verb, params: Map<String, Value>) -> Result<Value, Fault> {
-        let call = Call { desk: Arc::clone(&self.desk), live: Arc::clone(&asked.live) };
+        let call = self.call(asked);
         if verb.access == Access::Read {
             return verb.run(call, Value::Object(params)).await;
         }

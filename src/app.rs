@@ -26,11 +26,12 @@ use duduclaw_actors::journal::Keep;
 use duduclaw_actors::outcome::Evidence;
 use duduclaw_actors::ports::{ActorKind, Heartbeat, Observer};
 use duduclaw_actors::root::{Fleet, Ports, StartError as FleetError};
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::admin::{Admin, Counts, Desk};
+use crate::admin::{Admin, Counts, Desk, FOLLOWERS};
 use crate::channels::Channels;
 use crate::config::Ready;
 use crate::config::report::{self, Report};
@@ -206,6 +207,7 @@ pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) ->
         keeper: Arc::clone(&reloader) as _,
         tasks: tasks.clone(),
         draining: draining.clone(),
+        followers: Arc::new(Semaphore::new(FOLLOWERS)),
         started: clock.now(),
         addresses: addresses.iter().map(ToString::to_string).collect(),
     };

@@ -31,6 +31,7 @@ pub mod path;
 mod pool_quota;
 mod pool_usage;
 pub mod reading;
+pub(crate) mod reason;
 pub mod relay;
 pub mod rename;
 pub mod service;

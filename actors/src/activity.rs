@@ -192,6 +192,12 @@ impl Feed {
         self.shared.book().kept.iter().filter(|event| event.seq > seq).cloned().collect()
     }
 
+    /// The number that was given last; 0 before any.
+    #[must_use]
+    pub fn last(&self) -> u64 {
+        self.shared.book().last.unwrap_or_default()
+    }
+
     /// All events from now on, trace included.
     #[must_use]
     pub fn follow(&self) -> broadcast::Receiver<Arc<Event>> {

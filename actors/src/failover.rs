@@ -35,11 +35,12 @@ pub use book::{Flow, LeaseBook, LeaseGuard, LeaseRecord, Tally};
 pub use conversations::record::{BindingRecord, ConversationRecord};
 pub use explain::{Place, Ranked};
 pub use rank::Band;
-pub use snapshot::{AccountSnapshot, Snapshot};
+pub use snapshot::{AccountSnapshot, ConversationSnapshot, HomeSnapshot, Snapshot};
 
 use self::demand::{Demand, Exhausted, Grant, NotBefore};
 use crate::failover::actor::Msg;
 use crate::failover::asker::Asker;
+use crate::id::AccountId;
 use crate::slot::{Delivery, Handle, Successor};
 use crate::standing::Standing;
 
@@ -100,6 +101,18 @@ impl FailoverHandle {
     /// When nobody answers.
     pub async fn snapshot(&self) -> Result<Snapshot, Unanswered> {
         self.ask(Msg::Snapshot).await
+    }
+
+    /// The conversations that were used last, the latest first: at most so many, and of one account, if one is named.
+    ///
+    /// # Errors
+    /// When nobody answers.
+    pub async fn conversations(
+        &self,
+        most: usize,
+        of: Option<AccountId>,
+    ) -> Result<Vec<ConversationSnapshot>, Unanswered> {
+        self.ask(|reply| Msg::Conversations(most, of, reply)).await
     }
 
     /// Tells an account's standing. A successor reads all standings by itself.

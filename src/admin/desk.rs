@@ -8,6 +8,7 @@ use arc_swap::ArcSwap;
 use duduclaw_actors::clock::{SharedClock, Timestamp};
 use duduclaw_actors::id::EntryId;
 use duduclaw_actors::root::Fleet;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -35,6 +36,8 @@ pub struct Desk {
     pub tasks: TaskTracker,
     /// Cancelled when no new work is taken on.
     pub draining: CancellationToken,
+    /// Places for those who follow the events.
+    pub followers: Arc<Semaphore>,
     /// Since when the daemon serves.
     pub started: Timestamp,
     /// Where it listens.

@@ -6,9 +6,11 @@ use http::Method;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Map, Value, json};
 
+use super::activity::EventView;
+use super::events;
 use super::fault::ErrorView;
 use super::rest;
-use super::verb::Verb;
+use super::verb::{Verb, params_of};
 use crate::config::operators::Access;
 
 /// Where the document is.
@@ -35,6 +37,7 @@ pub(super) fn document(verbs: &[Verb]) -> Value {
         let path = paths.entry(format!("{}{}", rest::BASE, verb.path)).or_insert_with(|| json!({}));
         path[verb.method.as_str().to_ascii_lowercase()] = operation(verb, verbs, &mut schemas);
     }
+    paths.insert(events::PATH.to_owned(), json!({"get": followed(&mut schemas)}));
     paths.insert(PATH.to_owned(), json!({"get": described()}));
     paths.insert("/rpc".to_owned(), json!({"post": rpc(verbs)}));
     let error = schemas.subschema_for::<ErrorView>();
@@ -127,13 +130,25 @@ fn parameters(verb: &Verb) -> (Vec<Value>, Option<Value>) {
             continue;
         }
         let needed = place == "path" || required(name);
-        let what = schema["description"].clone();
-        parameters.push(json!({"name": name, "in": place, "required": needed, "description": what, "schema": schema}));
+        parameters.push(parameter(name, place, needed, schema));
         leave_out(&mut body, name);
     }
     let left = body["properties"].as_object().is_some_and(|left| !left.is_empty());
     let body = left.then(|| json!({"required": true, "content": {"application/json": {"schema": body}}}));
     (parameters, body)
+}
+
+/// Neither a path nor a query can say null: there it is left out.
+fn parameter(name: &str, place: &str, needed: bool, schema: &Value) -> Value {
+    let mut schema = schema.clone();
+    let what = schema.as_object_mut().and_then(|schema| schema.shift_remove("description"));
+    if let Some(types) = schema["type"].as_array_mut() {
+        types.retain(|kind| kind != "null");
+    }
+    if let Some(options) = schema["anyOf"].as_array_mut() {
+        options.retain(|option| option["type"] != "null");
+    }
+    json!({"name": name, "in": place, "required": needed, "description": what, "schema": schema})
 }
 
 fn leave_out(schema: &mut Value, name: &str) {
@@ -163,6 +178,24 @@ fn links(verbs: &[Verb]) -> Value {
         (verb.name.replace('.', "-"), link)
     };
     about.map(link).collect::<Map<_, _>>().into()
+}
+
+fn followed(schemas: &mut SchemaGenerator) -> Value {
+    let event = schemas.subschema_for::<EventView>();
+    let none = Map::new();
+    let wanted = params_of::<events::Wanted>();
+    let wanted = wanted["properties"].as_object().unwrap_or(&none).iter();
+    let mut parameters: Vec<_> = wanted.map(|(name, schema)| parameter(name, "query", false, schema)).collect();
+    let number = json!({"type": "integer", "minimum": 0});
+    let mut last = parameter("last-event-id", "header", false, &number);
+    last["description"] = "The number of the last event that was seen".into();
+    parameters.push(last);
+    let what = "Server-sent events without an end: `id` is an event's number, `data` the event; `event: gap` says that \
+                some before the next are missing";
+    let good = json!({"description": what, "content": {"text/event-stream": {"schema": {"type": "string"},
+        "x-data": event}}});
+    json!({"operationId": "events", "summary": "Everything that happens, as it happens", "tags": ["events"],
+        "x-duduclaw-access": "read", "parameters": parameters, "responses": responses(good, [&ANY[..], &[409]].concat())})
 }
 
 fn described() -> Value {

@@ -67,12 +67,12 @@ fn decoded(segment: &str) -> Result<String, Fault> {
     text.map(Into::into).map_err(|_| Fault::invalid("the path is not UTF-8"))
 }
 
-/// Adds what stands in the query. The verb's schema says which values are numbers.
-pub(super) fn add_query(verb: &Verb, query: &str, params: &mut Map<String, Value>) -> Result<(), Fault> {
+/// Adds what stands in the query. The schema says which values are numbers.
+pub(super) fn add_query(schema: &Value, query: &str, params: &mut Map<String, Value>) -> Result<(), Fault> {
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let (name, value) = (form_decoded(name)?, form_decoded(value)?);
-        let value = typed(&verb.params["properties"][&name], value);
+        let value = typed(&schema["properties"][&name], value);
         add(params, name, value)?;
     }
     Ok(())

@@ -3,10 +3,13 @@
 use http::Method;
 
 use super::verb::Verb;
-use super::{accounts, config, health, pool};
+use super::{accounts, activity, config, conversations, health, pool, route};
 
 /// What may befall whoever names an account.
 const NAMED: &[u16] = &[404, 409, 422];
+
+/// What may befall whoever looks for something by its name.
+const FOUND: &[u16] = &[404, 409];
 
 /// Every verb, in the order of the document.
 pub(super) fn verbs() -> Vec<Verb> {
@@ -64,6 +67,21 @@ pub(super) fn verbs() -> Vec<Verb> {
             accounts::remove,
         )
         .refusing(NAMED),
+        Verb::read("activity.list", "/activity", "What happened, oldest first", activity::list).refusing(FOUND),
+        Verb::read(
+            "conversations.list",
+            "/conversations",
+            "The conversations that were used last, and where each is at home",
+            conversations::list,
+        )
+        .refusing(FOUND),
+        Verb::read(
+            "route.explain",
+            "/route",
+            "Where a request for a model would go: the whole order, with every reason",
+            route::explain,
+        )
+        .refusing(FOUND),
         Verb::write(
             "config.reload",
             post("/config/reload"),

@@ -115,7 +115,8 @@ async fn answered<A: Serialize>(answer: impl Future<Output = Result<A, Fault>>) 
     })
 }
 
-fn params_of<P: JsonSchema>() -> Value {
+/// The schema of what is asked with, on its own.
+pub(crate) fn params_of<P: JsonSchema>() -> Value {
     let mut settings = schemars::generate::SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
     settings.meta_schema = None;

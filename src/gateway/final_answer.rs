@@ -24,6 +24,7 @@ use crate::gateway::exchange::Exchange;
 use crate::gateway::headers::response::{self, Relay};
 use crate::gateway::pool_quota;
 use crate::gateway::reading::{Beginning, Shown};
+use crate::gateway::reason;
 use crate::gateway::waiting::soonest_return;
 
 /// The best refusals so far, one of each kind.
@@ -220,37 +221,10 @@ impl Naming {
 /// Who cannot serve and why, for a person.
 fn describe(verdicts: &Verdicts, naming: Naming, now: Timestamp) -> String {
     let reasons = verdicts.iter().flat_map(|(_, why)| &why.reasons).enumerate();
-    let lines: Vec<String> = reasons.map(|(at, reason)| sentence(&naming.call(reason, at), reason, now)).collect();
+    let lines: Vec<String> =
+        reasons.map(|(at, reason)| reason::words(&naming.call(reason, at), &reason.why, now)).collect();
     if lines.is_empty() {
         return "no account is configured for this request; `duduclaw check` says what is missing".to_owned();
     }
     format!("no account can serve this request now: {}", lines.join("; "))
-}
-
-fn sentence(name: &str, reason: &Reason, now: Timestamp) -> String {
-    match &reason.why {
-        Why::Disabled => format!("{name} is disabled in the configuration"),
-        Why::Paused => format!("{name} is paused by the operator"),
-        Why::NeedsPerson(cause) => format!("{name} needs a person ({})", cause.as_str()),
-        Why::NeedsLogin => format!("{name} needs a login"),
-        Why::Keychain => format!("{name} is a CLI's own login, which the gateway cannot use"),
-        Why::Capped(Some(until)) => format!("{name} is at its cap until {}", moment(*until, now)),
-        Why::Capped(None) => format!("{name} is at its cap"),
-        Why::Held { cause, until, stated: Stated::ByProvider } => {
-            format!("{name} waits until {} ({})", moment(*until, now), cause.as_str())
-        }
-        Why::Held { cause, until, stated: Stated::Guessed } => {
-            format!("{name} rests until about {} ({})", moment(*until, now), cause.as_str())
-        }
-        Why::Breather(until) => format!("{name} takes a breather until {}", moment(*until, now)),
-        Why::Tried => format!("{name} was tried"),
-        Why::Busy => format!("{name} has too many requests waiting"),
-        Why::HopLimit | Why::RetryBudget => format!("{name} was not tried, to spare the provider further attempts"),
-    }
-}
-
-fn moment(at: Deadline, now: Timestamp) -> String {
-    let seconds = at.as_wall(now).as_secs();
-    chrono::DateTime::from_timestamp(seconds, 0)
-        .map_or_else(|| "a distant day".to_owned(), |at| at.format("%Y-%m-%d %H:%M:%S UTC").to_string())
 }

@@ -246,7 +246,9 @@ async fn the_document_describes_what_is_there() {
     is_private(&document);
     let document = document.json();
     assert_eq!(document["openapi"], "3.1.0");
-    for (path, methods) in document["paths"].as_object().unwrap() {
+    let paths = document["paths"].as_object().unwrap().iter();
+    // The stream of events has no end.
+    for (path, methods) in paths.filter(|(path, _)| *path != "/admin/api/events") {
         for method in methods.as_object().unwrap().keys() {
             let there = got(world.control(&method.to_uppercase(), &path.replace("{account}", "nobody"))).await;
             assert!(![401, 403, 405].contains(&there.status.as_u16()), "{method} {path}: {}", there.text());

@@ -25,6 +25,7 @@ mod control;
 mod conversations;
 mod demo;
 mod drain;
+mod feed;
 mod final_answer;
 mod headers_e2e;
 mod hold;

@@ -10,10 +10,11 @@ use tokio_util::task::TaskTracker;
 
 use super::asker::Asker;
 use super::demand::{Decision, Demand, Grant, Ticket};
-use super::{Admission, ConversationRecord, Effect, LeaseBook, Leased, Ranked, Snapshot};
+use super::{Admission, ConversationRecord, ConversationSnapshot, Effect, LeaseBook, Leased, Ranked, Snapshot};
 use crate::account::cell::Cells;
 use crate::clock::{SharedClock, Timestamp};
 use crate::event::Event;
+use crate::id::AccountId;
 use crate::journal::Journal;
 use crate::outcome::Evidence;
 use crate::ports::{ActorKind, Heartbeat, Record, SharedSink, Table};
@@ -40,6 +41,8 @@ pub enum Msg {
     Explain(Box<Demand>, Asker<Vec<Ranked>>),
     /// Someone asks what is going on.
     Snapshot(Asker<Snapshot>),
+    /// Someone asks for the conversations that were used last: at most so many, of one account.
+    Conversations(usize, Option<AccountId>, Asker<Vec<ConversationSnapshot>>),
 }
 
 impl std::fmt::Debug for Msg {
@@ -52,6 +55,7 @@ impl std::fmt::Debug for Msg {
             Self::Tick => "Tick",
             Self::Explain(..) => "Explain",
             Self::Snapshot(_) => "Snapshot",
+            Self::Conversations(..) => "Conversations",
         })
     }
 }
@@ -164,6 +168,12 @@ impl State {
                 let work = asker.begin();
                 self.settle(now);
                 asker.answer(self.admission.snapshot(now));
+                work.over();
+            }
+            Msg::Conversations(most, of, asker) => {
+                let work = asker.begin();
+                self.settle(now);
+                asker.answer(self.admission.latest_conversations(most, of));
                 work.over();
             }
         }

@@ -49,6 +49,11 @@ pub(super) enum Dirty {
 }
 
 impl Conversations {
+    /// All, the one that was used last first.
+    pub(super) fn latest(&self) -> impl Iterator<Item = (ConversationKey, &Conversation)> {
+        self.by_use.values().rev().filter_map(|key| Some((*key, self.by_key.get(key)?)))
+    }
+
     /// Where a conversation is at home for this upstream and scope.
     pub(super) fn home(&self, key: ConversationKey, upstream: UpstreamId, scope: ModelScope) -> Option<Home> {
         let bindings = &self.by_key.get(&key)?.bindings;

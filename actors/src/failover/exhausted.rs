@@ -47,7 +47,15 @@ impl Reason {
     /// When this candidate returns by itself, if that is known.
     #[must_use]
     pub fn returns_at(&self) -> Option<Deadline> {
-        Return::of(&self.why)?.until
+        self.why.returns_at()
+    }
+}
+
+impl Why {
+    /// When a candidate that this keeps out returns by itself, if that is known.
+    #[must_use]
+    pub fn returns_at(&self) -> Option<Deadline> {
+        Return::of(self)?.until
     }
 }
 

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 
 use super::admission::Admission;
 use super::book::Tally;
+use super::conversations::Binding;
 use super::demand::Via;
 use super::rank::Band;
 use super::view::{Condition, View};
 use crate::clock::Timestamp;
-use crate::id::{AccountId, EntryId, ModelScope};
+use crate::id::{AccountId, ConversationKey, EntryId, ModelScope, UpstreamId};
 
 /// Admission at one moment.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,12 +39,39 @@ pub struct AccountSnapshot {
     pub fable_band: Option<Band>,
 }
 
+/// One conversation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConversationSnapshot {
+    /// Its key.
+    pub key: ConversationKey,
+    /// When its last request was sent.
+    pub used_at: Timestamp,
+    /// Where it is at home.
+    pub homes: Vec<HomeSnapshot>,
+}
+
+/// Where a conversation is at home, in one upstream for one model scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HomeSnapshot {
+    /// The upstream.
+    pub upstream: UpstreamId,
+    /// The scope.
+    pub scope: ModelScope,
+    /// The account.
+    pub account: AccountId,
+}
+
 impl Snapshot {
     /// Whether any account serves requests now.
     #[must_use]
     pub fn has_usable(&self) -> bool {
         self.accounts.iter().any(|account| account.band.is_some_and(Band::serves))
     }
+}
+
+fn home(binding: &Binding) -> Option<HomeSnapshot> {
+    let account = binding.account()?;
+    Some(HomeSnapshot { upstream: binding.upstream, scope: binding.scope, account })
 }
 
 impl Admission {
@@ -60,6 +88,19 @@ impl Admission {
         let listed = self.views.each().filter(|view| view.listed == super::view::Listed::Yes);
         let accounts = listed.map(|view| self.account_snapshot(view, &bound, now)).collect();
         Snapshot { accounts, conversations: self.conversations.iter().count() }
+    }
+
+    /// The conversations that were used last, the latest first, at most so many; of one account, if one is named.
+    #[must_use]
+    pub fn latest_conversations(&self, most: usize, of: Option<AccountId>) -> Vec<ConversationSnapshot> {
+        let all = self.conversations.latest().map(|(key, conversation)| ConversationSnapshot {
+            key,
+            used_at: conversation.used_at,
+            homes: conversation.bindings.iter().filter_map(home).collect(),
+        });
+        let is_asked_for =
+            |one: &ConversationSnapshot| of.is_none_or(|account| one.homes.iter().any(|home| home.account == account));
+        all.filter(is_asked_for).take(most).collect()
     }
 
     fn account_snapshot(&self, view: &View, bound: &HashMap<AccountId, usize>, now: Timestamp) -> AccountSnapshot {

@@ -150,3 +150,21 @@ fn the_snapshot_tells_what_is_in_flight_bound_and_waiting() {
     assert_eq!((shown.tally.in_flight, shown.conversations, shown.waiting), (1, 1, 1));
     drop(guard);
 }
+
+#[test]
+fn conversations_are_listed_from_the_one_used_last_and_by_account() {
+    let mut desk = Desk::of(2);
+    let homes: Vec<_> = (1..=6).map(|key| desk.serve(&conversation(key), at(key as f64))).collect();
+    desk.serve(&conversation(2), at(9.0));
+    let keys = |most, of| -> Vec<u128> {
+        desk.machine.latest_conversations(most, of).into_iter().map(|one| one.key.0).collect()
+    };
+    assert_eq!(keys(3, None), [2, 6, 5]);
+    for account in [0, 1] {
+        let listed = keys(100, Some(id(account)));
+        let bound = homes.iter().filter(|grant| grant.account == id(account)).count();
+        assert_eq!(listed.len(), bound, "account {account}");
+    }
+    let latest = &desk.machine.latest_conversations(1, None)[0];
+    assert_eq!((latest.used_at, latest.homes.len()), (at(9.0), 1));
+}
