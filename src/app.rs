@@ -186,7 +186,8 @@ pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) ->
         exchange: TokenExchange::new()?,
         environment: Arc::clone(&environment),
     });
-    vault.assign(reload::assignments(&topology, &fleet, &environment)).await;
+    let traces = news::Traces::recall(&fleet).await;
+    vault.assign(reload::assignments(&topology, &fleet, &traces, &environment)).await;
     let live = Arc::new(ArcSwap::from_pointee(Live::new(Arc::clone(&settings), topology)));
     let parts = ReloaderParts {
         live: Arc::clone(&live),

@@ -15,6 +15,7 @@ mod lock;
 mod secret;
 mod source;
 mod store;
+mod trace;
 mod vault;
 
 pub use error::SourceError;
@@ -26,6 +27,7 @@ pub use identity::{IdentityFacts, credential_kind, identity_facts};
 pub use secret::{Fingerprint, MalformedSecret, Secret, SecretShape};
 pub use source::{Environment, SecretSource, process_environment};
 pub use store::{StoredAccount, is_store_name, store_file, stored_accounts};
+pub use trace::Trace;
 pub use vault::{
     Assignment, CredentialEvents, CredentialNews, CredentialStatus, Grant, Held, NotNow, Patience, Rejection, Vault,
     VaultParts,

@@ -32,7 +32,7 @@ use crate::activity::{self, Feed, Watchman};
 use crate::clock::{SharedClock, Timestamp};
 use crate::failover::book::LeaseBook;
 use crate::failover::{self, FailoverHandle};
-use crate::id::{AccountId, EvidenceSeq};
+use crate::id::{AccountId, EvidenceSeq, IdentityKey};
 use crate::inbox::Reader;
 use crate::journal::{Dirty, Journal, Keep, OpenStore};
 use crate::outcome::{Answered, Ended};
@@ -135,6 +135,21 @@ impl Fleet {
     #[must_use]
     pub fn roster(&self) -> Arc<Roster> {
         self.lasting.roster.borrow().clone()
+    }
+
+    /// Makes the accounts of this roster that are new, as they were remembered, so that they can be told what happens to
+    /// them. No request is given to them before a reload.
+    pub async fn introduce(&self, roster: &Roster) {
+        let (remembered, now) = (self.remembered().await, self.lasting.ports.clock.now());
+        for spec in roster.accounts.values().filter(|spec| self.lasting.cells.get(spec.id).is_none()) {
+            self.employ(spec, roster.rotation.cooldown, &remembered, now);
+        }
+    }
+
+    /// Who an account is, as far as known.
+    #[must_use]
+    pub fn identity(&self, account: AccountId) -> Option<IdentityKey> {
+        self.lasting.cells.get(account).map(|cell| cell.committed().identity)
     }
 
     /// Puts another roster in force: new accounts start as they were remembered, known ones keep everything.

@@ -1,14 +1,16 @@
 //! From the vault to the fleet: what happens to a credential, as the account's health wants to hear it.
 
+use std::collections::BTreeMap;
+
 use duduclaw_actors::account::fact::Fact;
 use duduclaw_actors::account::health::{Check, HealthEvent};
 use duduclaw_actors::event::{Event, EventKind, Severity};
-use duduclaw_actors::id::{AccountId, EntryId};
+use duduclaw_actors::id::{AccountId, EntryId, IdentityKey};
 use duduclaw_actors::outcome::Evidence;
-use duduclaw_actors::ports::EventSink;
+use duduclaw_actors::ports::{EventSink, Table};
 use duduclaw_actors::root::Fleet;
 
-use crate::credentials::{CredentialEvents, CredentialNews};
+use crate::credentials::{CredentialEvents, CredentialNews, Trace};
 
 /// Passes news on.
 #[derive(Clone, Debug)]
@@ -76,4 +78,35 @@ impl CredentialEvents for NewsDesk {
             CredentialNews::Saved => tracing::info!(account = self.name(account), "the renewed login is saved now"),
         }
     }
+    fn remember(&self, account: AccountId, trace: &Trace) {
+        let Some(identity) = self.fleet.identity(account) else { return };
+        match serde_json::to_vec(trace) {
+            Ok(value) => self.fleet.journal.remember(Table::Facts, trace_key(&identity), Trace::VERSION, value),
+            Err(error) => tracing::error!(%error, "what is to be known of a credential cannot be written down"),
+        }
+    }
+}
+
+/// What is remembered of credentials, by the accounts' identities.
+#[derive(Debug, Default)]
+pub(super) struct Traces(BTreeMap<String, Trace>);
+
+impl Traces {
+    /// All that is remembered. What cannot be read is not known.
+    pub(super) async fn recall(fleet: &Fleet) -> Self {
+        let facts = fleet.journal.load(Table::Facts).await.inspect_err(|error| {
+            tracing::error!(%error, "what is remembered of credentials cannot be read; none counts as replaced");
+        });
+        let known = facts.unwrap_or_default().into_iter().filter(|fact| fact.version == Trace::VERSION);
+        Self(known.filter_map(|fact| Some((fact.key, serde_json::from_slice(&fact.value).ok()?))).collect())
+    }
+
+    /// What is remembered of this account's.
+    pub(super) fn of(&self, identity: &IdentityKey) -> Option<Trace> {
+        self.0.get(&trace_key(identity)).cloned()
+    }
+}
+
+fn trace_key(identity: &IdentityKey) -> String {
+    format!("credential:{identity}")
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use duduclaw_actors::account::health::Health;
 use duduclaw_actors::event::{Event, EventKind, Severity};
 use duduclaw_actors::id::{EntryId, Family};
 use duduclaw_actors::outcome::Evidence;
@@ -15,6 +16,7 @@ use http::HeaderName;
 use tokio::sync::Mutex;
 use tokio_util::task::TaskTracker;
 
+use super::news::Traces;
 use super::trial::Trial;
 use crate::admin::{AmendFault, ConfigKeeper, Keeping, Refused, Reloaded};
 use crate::amend::{Amended, Change};
@@ -145,14 +147,24 @@ fn facts_of(_: &EntryId, source: &SecretSource) -> IdentityFacts {
 }
 
 /// Every account of the fleet with its secret's source and where that is renewed.
-pub(super) fn assignments(topology: &Topology, fleet: &Fleet, environment: &Environment) -> Vec<Assignment> {
+pub(super) fn assignments(
+    topology: &Topology,
+    fleet: &Fleet,
+    traces: &Traces,
+    environment: &Environment,
+) -> Vec<Assignment> {
     let accounts =
         topology.accounts().filter_map(|account| topology.representative(account.id).map(|e| (account.id, e)));
-    let assigned = accounts.map(|(account, entry)| Assignment {
-        account,
-        source: entry.source.clone(),
-        endpoint: endpoint(&topology.elements()[entry.element], environment),
-        generation: fleet.health(account).map(|health| health.generation()).unwrap_or_default(),
+    let assigned = accounts.map(|(account, entry)| {
+        let health = fleet.health(account);
+        Assignment {
+            account,
+            source: entry.source.clone(),
+            endpoint: endpoint(&topology.elements()[entry.element], environment),
+            generation: health.as_ref().map(Health::generation).unwrap_or_default(),
+            trace: fleet.identity(account).and_then(|identity| traces.of(&identity)),
+            broken: health.and_then(|health| health.broken()),
+        }
     });
     assigned.collect()
 }
@@ -228,14 +240,16 @@ impl Reloader {
         for part in &needs_restart {
             tracing::warn!(part, "this part of the configuration changed and acts only after a restart");
         }
-        vault.assign(self.with_newcomers(&old.topology, &topology)).await;
+        fleet.introduce(topology.roster()).await;
+        let traces = Traces::recall(fleet).await;
+        vault.assign(self.with_newcomers(&old.topology, &topology, &traces)).await;
         if let Err(error) = fleet.reload(topology.roster().as_ref().clone()).await {
             return Err(self.refuse(error.to_string()));
         }
         for rekeyed in &topology.rekeyed {
             fleet.join(rekeyed.before, rekeyed.now);
         }
-        vault.assign(assignments(&topology, fleet, environment)).await;
+        vault.assign(assignments(&topology, fleet, &traces, environment)).await;
         channels.replace(settings.webhooks.clone());
         live.store(Arc::new(Live::new(settings, topology)));
         vault.reload_sources().await;
@@ -245,8 +259,8 @@ impl Reloader {
 
     /// The secrets of before and those of accounts that come in: an account may be given to a request as soon as the fleet
     /// knows it, and then its secret must be there.
-    fn with_newcomers(&self, old: &Topology, new: &Topology) -> Vec<Assignment> {
-        let of = |topology| assignments(topology, &self.parts.fleet, &self.parts.environment);
+    fn with_newcomers(&self, old: &Topology, new: &Topology, traces: &Traces) -> Vec<Assignment> {
+        let of = |topology| assignments(topology, &self.parts.fleet, traces, &self.parts.environment);
         let is_newcomer = |assigned: &Assignment| {
             old.account(assigned.account).is_none() && new.rekeyed.iter().all(|rekeyed| rekeyed.now != assigned.account)
         };

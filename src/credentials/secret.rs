@@ -6,6 +6,7 @@ use std::fmt;
 
 use http::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
@@ -17,7 +18,7 @@ pub struct Secret {
 }
 
 /// What a secret is told apart by without being known: its SHA-256.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Fingerprint([u8; 32]);
 
 /// What a secret's first characters say it is.

@@ -39,6 +39,7 @@ use self::slot::Slot;
 use super::exchange::{TokenEndpoint, TokenExchange};
 use super::secret::Fingerprint;
 use super::source::{Environment, SecretSource};
+use super::trace::Trace;
 
 pub use news::{CredentialEvents, CredentialNews};
 pub use view::{CredentialStatus, Grant, Held, NotNow};
@@ -82,8 +83,12 @@ pub struct Assignment {
     pub source: SecretSource,
     /// Where it is renewed; none for what cannot be.
     pub endpoint: Option<TokenEndpoint>,
-    /// The generation of the credential that is read first: the one that is remembered of it.
+    /// The generation that is remembered of its credential.
     pub generation: Generation,
+    /// What is remembered of the credential itself, so that another one in its place is known for one.
+    pub trace: Option<Trace>,
+    /// Why its secret could not be had, by what is remembered: that it can is news then.
+    pub broken: Option<Cause>,
 }
 
 /// What became of a token that the provider refused.
@@ -134,6 +139,8 @@ impl Vault {
         let before = self.slots.load_full();
         let slots: Vec<_> = accounts.into_iter().map(|to| Slot::assigned(to, &before)).collect();
         join_all(slots.iter().map(|slot| slot.load(&self.world))).await;
+        // An account may be known by another name by now.
+        join_all(slots.iter().map(|slot| slot.remember_again(&self.world))).await;
         self.slots.store(Arc::new(slots.into_iter().map(|slot| (slot.account(), slot)).collect()));
         self.assigned.notify_one();
     }

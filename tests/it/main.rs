@@ -39,6 +39,7 @@ mod paths;
 mod refresh;
 mod reload;
 mod request_end;
+mod restart;
 mod seen;
 mod service;
 mod side_calls;

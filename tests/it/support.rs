@@ -196,10 +196,24 @@ impl World {
 
     /// Stops the gateway in order and starts another in the same home; the events of both are kept.
     pub async fn restart(&mut self) {
+        self.restart_after(|_| ()).await;
+    }
+
+    /// The same; this happens while no gateway runs.
+    pub async fn restart_after(&mut self, meanwhile: impl FnOnce(&Self)) {
+        // Idle connections would be waited for.
+        self.client = plain_client();
         self.stop().await;
+        meanwhile(self);
         let (running, url) = launch(self.home.path(), &self.vars, &self.hearts, &self.clock, &self.events).await;
         self.running = Some(running);
         self.url = url;
+    }
+
+    /// Sets a variable of the next gateway's environment.
+    pub fn set_var(&mut self, name: &str, value: &str) {
+        self.vars.retain(|(known, _)| known != name);
+        self.vars.push((name.to_owned(), value.to_owned()));
     }
 
     /// Stops the gateway in order.
@@ -281,7 +295,7 @@ impl WorldBuilder {
         std::fs::write(home.path().join("config.toml"), self.text(&sim, home.path())).unwrap();
         let (events, hearts) = (Events::default(), self.hearts.clone());
         let (running, url) = launch(home.path(), &vars, &hearts, &clock, &events).await;
-        let client = reqwest::Client::builder().no_proxy().no_gzip().build().unwrap();
+        let client = plain_client();
         World { sim, running: Some(running), clock, events, url, client, home, vars, hearts }
     }
 
@@ -313,6 +327,10 @@ impl WorldBuilder {
         }
         text
     }
+}
+
+fn plain_client() -> reqwest::Client {
+    reqwest::Client::builder().no_proxy().no_gzip().build().unwrap()
 }
 
 /// Starts a gateway in this home.

@@ -90,7 +90,8 @@ use super::quota::Quota;
 use crate::clock::{Deadline, Timestamp};
 use crate::event::{EventKind, Severity};
 use crate::id::{AccountId, EvidenceSeq, Generation};
-use crate::standing::{Hold, Paused, Standing, State};
+use crate::outcome::Cause;
+use crate::standing::{CredentialState, Hold, Paused, Standing, State};
 
 /// The health of one account.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -185,6 +186,15 @@ impl Health {
     #[must_use]
     pub fn generation(&self) -> Generation {
         self.credential.generation
+    }
+
+    /// Why its secret cannot be had, if it cannot.
+    #[must_use]
+    pub fn broken(&self) -> Option<Cause> {
+        match self.credential.state() {
+            CredentialState::Broken(cause) => Some(cause),
+            CredentialState::Usable | CredentialState::NeedsLogin { .. } => None,
+        }
     }
 
     /// The quota figures.

@@ -1,14 +1,14 @@
 //! The journal's actor: decides when the store's thread writes and drops old rows, and starts that thread anew when it
 //! died.
 
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
-use super::thread::{self, Job};
+use super::thread::{self, Hand, Job};
 use super::{Ask, Dirty, Fared, Keep, OpenStore, WRITE_WITHIN};
 use crate::clock::{Deadline, SharedClock};
 use crate::event::{Event, EventKind, Severity};
@@ -18,6 +18,8 @@ use crate::timer::Alarm;
 
 /// The longest wait before a store that fails is tried again.
 const TRY_WITHIN: Duration = Duration::from_secs(5);
+/// How long a stop waits for the store.
+const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 /// How often old rows are dropped.
 const PRUNE_EVERY: Duration = Duration::from_secs(24 * 3600);
 
@@ -81,7 +83,8 @@ pub struct JournalActor;
 /// Its state.
 pub struct State {
     args: Args,
-    jobs: mpsc::Sender<Job>,
+    /// The store's thread, until the end.
+    thread: Option<Hand>,
     alarm: Alarm,
     /// How long to wait before the store is tried again.
     pause: Duration,
@@ -98,9 +101,9 @@ impl Actor for JournalActor {
         let tell = move |aside| {
             let _ = me.cast(Msg::SetAside(aside));
         };
-        let jobs = thread::start(Arc::clone(&args.open), Arc::clone(&args.dirty), tell)?;
+        let thread = thread::start(Arc::clone(&args.open), Arc::clone(&args.dirty), tell)?;
         let alarm = Alarm::new(SharedClock::clone(&args.clock), args.tasks.clone());
-        Ok(State { args, jobs, alarm, pause: WRITE_WITHIN, prune_at: None })
+        Ok(State { args, thread: Some(thread), alarm, pause: WRITE_WITHIN, prune_at: None })
     }
 
     async fn handle(&self, me: ActorRef<Msg>, message: Msg, state: &mut State) -> Result<(), ActorProcessingErr> {
@@ -121,6 +124,14 @@ impl Actor for JournalActor {
         state.args.heartbeat.beat(ActorKind::Journal);
         Ok(())
     }
+
+    /// The store is closed before the program ends. A disk that hangs is not waited for.
+    async fn post_stop(&self, _: ActorRef<Msg>, state: &mut State) -> Result<(), ActorProcessingErr> {
+        if let Some(thread) = state.thread.take() {
+            let _ = tokio::time::timeout(CLOSE_WITHIN, thread.close()).await;
+        }
+        Ok(())
+    }
 }
 
 impl State {
@@ -132,7 +143,8 @@ impl State {
     }
 
     fn order(&self, job: Job) -> Result<(), StoreError> {
-        self.jobs.send(job).map_err(|_| StoreError::Unavailable("its thread died".to_owned()))
+        let ordered = self.thread.as_ref().is_some_and(|thread| thread.order(job));
+        if ordered { Ok(()) } else { Err(StoreError::Unavailable("its thread died".to_owned())) }
     }
 
     fn write(

@@ -25,20 +25,41 @@ struct Desk<T> {
     store: Option<Box<dyn Store>>,
 }
 
-/// Starts the thread; it ends when the sender is dropped. It tells of stores that were set aside.
+/// The thread as its actor holds it.
+pub(super) struct Hand {
+    jobs: mpsc::Sender<Job>,
+    over: oneshot::Receiver<()>,
+}
+
+/// Starts the thread; it ends when its hand is dropped. It tells of stores that were set aside.
 pub(super) fn start(
     open: OpenStore,
     dirty: Arc<Dirty>,
     tell: impl Fn(SetAside) + Send + 'static,
-) -> std::io::Result<mpsc::Sender<Job>> {
-    let (jobs, inbox) = mpsc::channel();
+) -> std::io::Result<Hand> {
+    let ((jobs, inbox), (closing, over)) = (mpsc::channel(), oneshot::channel::<()>());
     let mut desk = Desk { open, dirty, tell, store: None };
     std::thread::Builder::new().name("store".to_owned()).spawn(move || {
         while let Ok(job) = inbox.recv() {
             desk.perform(job);
         }
+        drop(desk);
+        drop(closing);
     })?;
-    Ok(jobs)
+    Ok(Hand { jobs, over })
+}
+
+impl Hand {
+    /// Orders a job; false if the thread is dead.
+    pub(super) fn order(&self, job: Job) -> bool {
+        self.jobs.send(job).is_ok()
+    }
+
+    /// Lets the thread finish what was ordered and close the store.
+    pub(super) async fn close(self) {
+        drop(self.jobs);
+        let _ = self.over.await;
+    }
 }
 
 impl<T: Fn(SetAside)> Desk<T> {

@@ -1,5 +1,7 @@
 //! Actors that die, at the worst moments, and what is left of what they knew.
 
+mod restarts;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -59,6 +61,13 @@ type Records = BTreeMap<(Table, String), (u32, Vec<u8>)>;
 
 #[derive(Clone, Default)]
 struct Shelf(Arc<Mutex<Records>>);
+
+impl Shelf {
+    fn opener(&self) -> OpenStore {
+        let shelf = self.clone();
+        Arc::new(move || Ok(Opened::from(shelf.clone())))
+    }
+}
 
 impl Store for Shelf {
     fn load(&mut self, table: Table) -> Result<Vec<Record>, StoreError> {
@@ -138,21 +147,32 @@ impl House {
     }
 
     async fn with(accounts: u32, first_observers: Vec<Box<dyn Observer>>) -> Self {
-        let (heart, shelf, eyes) = (Arc::new(Heart::default()), Shelf::default(), Eyes::default());
-        let clock = Arc::new(ManualClock::at(Timestamp::at_millis(1_800_000_000_000)));
-        let store = shelf.clone();
+        let shelf = Shelf::default();
+        let open = shelf.opener();
+        Self::at(Timestamp::at_millis(1_800_000_000_000), shelf, open, roster(accounts), first_observers).await
+    }
+
+    async fn at(
+        now: Timestamp,
+        shelf: Shelf,
+        store: OpenStore,
+        roster: Roster,
+        first_observers: Vec<Box<dyn Observer>>,
+    ) -> Self {
+        let (heart, eyes) = (Arc::new(Heart::default()), Eyes::default());
+        let clock = Arc::new(ManualClock::at(now));
         let mut observers = first_observers;
         observers.push(Box::new(eyes.clone()));
         let ports = Ports {
             clock: Arc::clone(&clock) as _,
-            store: Arc::new(move || Ok(Opened::from(store.clone()))),
+            store,
             keep: Keep::default(),
             observers,
             heartbeat: Arc::clone(&heart) as _,
             courier: Arc::new(crate::postman::Nowhere),
             tasks: TaskTracker::new(),
         };
-        let (fleet, ended) = Fleet::start(ports, roster(accounts)).await.unwrap();
+        let (fleet, ended) = Fleet::start(ports, roster).await.unwrap();
         Self { fleet, heart, clock, shelf, eyes, ended }
     }
 

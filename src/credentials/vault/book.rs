@@ -14,7 +14,7 @@
 use std::time::Duration;
 
 use duduclaw_actors::clock::{Deadline, Timestamp, Wall};
-use duduclaw_actors::id::{CredentialKind, Generation};
+use duduclaw_actors::id::Generation;
 use duduclaw_actors::outcome::Cause;
 
 use super::news::CredentialNews;
@@ -24,6 +24,7 @@ use crate::credentials::error::SourceError;
 use crate::credentials::file::FileStamp;
 use crate::credentials::secret::{Fingerprint, Secret};
 use crate::credentials::source::Reading;
+use crate::credentials::trace::Trace;
 
 /// A token with less time left is renewed on use.
 const RENEW_BEFORE: Duration = Duration::from_secs(300);
@@ -39,8 +40,12 @@ pub(super) struct Book {
     stamp: Option<FileStamp>,
     generation: Generation,
     broken: Option<Cause>,
+    /// Why it could not be had before the first look.
+    was_broken: Option<Cause>,
     /// The refresh token that the provider will never take again.
     dead: Option<Fingerprint>,
+    /// What is remembered of the credential before the first one that is read.
+    before: Before,
     failures: u32,
     retry: Option<Deadline>,
     /// How long before its end the present token is renewed.
@@ -57,6 +62,17 @@ enum Origin {
     Elsewhere,
 }
 
+/// What a login is to the one before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    /// The same token.
+    None,
+    /// Another program's renewal of it.
+    Renewal,
+    /// Another credential.
+    Replacement,
+}
+
 /// Whether the newest pair is where it came from, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Saved {
@@ -64,10 +80,35 @@ pub(super) enum Saved {
     No,
 }
 
+/// What is remembered of the credential before the first one that is read.
+#[derive(Debug, Default)]
+enum Before {
+    /// Nothing: the first one is taken for the one that is known.
+    #[default]
+    Unknown,
+    /// This one.
+    Known(Trace),
+    /// What is remembered of it and of the account's health does not fit together: a stop came in between.
+    Torn,
+}
+
 impl Book {
-    /// An empty book whose first credential counts as the one after `generation`.
-    pub(super) fn after(generation: Generation) -> Self {
-        Self { generation, ..Self::default() }
+    /// A book that goes on from what is remembered of the account: the generation that its health knows, and the last
+    /// credential.
+    pub(super) fn after(generation: Generation, trace: Option<Trace>, broken: Option<Cause>) -> Self {
+        let newest = trace.as_ref().map_or(generation, |trace| trace.generation.max(generation));
+        let dead = trace.as_ref().and_then(|trace| trace.dead);
+        let before = match trace {
+            None => Before::Unknown,
+            Some(trace) if trace.generation == generation => Before::Known(trace),
+            Some(_) => Before::Torn,
+        };
+        Self { generation: newest, before, dead, was_broken: broken, ..Self::default() }
+    }
+
+    /// What is to be remembered of the present credential.
+    pub(super) fn trace(&self) -> Option<Trace> {
+        self.login.as_ref().map(|login| Trace::of(login, self.generation, self.dead))
     }
 
     /// The book of the same account at another source: what was known stays until that source says otherwise.
@@ -86,7 +127,7 @@ impl Book {
 
     fn take_login(&mut self, reading: Reading) -> Vec<CredentialNews> {
         self.stamp = reading.stamp;
-        let healed = self.broken.take().is_some();
+        let healed = self.broken.take().or(self.was_broken.take()).is_some();
         let news = if self.basis == Some(reading.login.pair()) { None } else { self.adopt(reading.login) };
         let again = healed.then_some(CredentialNews::ReadAgain { generation: self.generation });
         again.into_iter().chain(news).collect()
@@ -94,41 +135,45 @@ impl Book {
 
     /// Takes a pair that somebody else put into the source.
     fn adopt(&mut self, login: Login) -> Option<CredentialNews> {
-        let pair = login.pair();
-        let first = self.login.is_none();
-        let same_token = self.login.as_ref().is_some_and(|old| old.pair().access == pair.access);
-        let replaced = self.login.as_ref().is_some_and(|old| self.is_replacement(old, &login));
-        if self.dead != pair.refresh {
+        let change = self.change_to(&login);
+        if self.dead != login.pair().refresh {
             self.dead = None;
         }
-        self.basis = Some(pair);
+        self.basis = Some(login.pair());
         self.login = Some(login);
         self.origin = Origin::ThisSource;
+        self.before = Before::Unknown;
         self.settled();
-        if same_token {
-            return None;
-        }
-        // Whoever renewed a login, its provider gives tokens of the same life.
-        if replaced {
-            self.renew_before = None;
-        }
-        if first {
+        if change == Change::None {
             return None;
         }
         self.generation.0 += 1;
         let generation = self.generation;
-        Some(if replaced { CredentialNews::Replaced { generation } } else { CredentialNews::Adopted { generation } })
+        match change {
+            Change::None | Change::Renewal => Some(CredentialNews::Adopted { generation }),
+            Change::Replacement => {
+                // Whoever renewed a login, its provider gives tokens of the same life; of another one nothing is known.
+                self.renew_before = None;
+                Some(CredentialNews::Replaced { generation })
+            }
+        }
     }
 
-    /// Another program's renewal keeps the account and works on a living grant; anything else is a new credential.
-    fn is_replacement(&self, old: &Login, new: &Login) -> bool {
-        let known_to_differ = |a: &Option<String>, b: &Option<String>| a.is_some() && b.is_some() && a != b;
-        self.origin == Origin::Elsewhere
-            || self.dead.is_some_and(|dead| Some(dead) != new.pair().refresh)
-            || old.kind != CredentialKind::Oauth
-            || new.kind != CredentialKind::Oauth
-            || known_to_differ(&old.facts.uuid, &new.facts.uuid)
-            || known_to_differ(&old.facts.organization, &new.facts.organization)
+    /// What it means that the source holds this login now.
+    fn change_to(&self, login: &Login) -> Change {
+        let known = match (self.trace(), &self.before) {
+            (Some(trace), _) => trace,
+            (None, Before::Known(trace)) => trace.clone(),
+            (None, Before::Torn) => return Change::Replacement,
+            (None, Before::Unknown) => return Change::None,
+        };
+        if known.is_of(login) {
+            Change::None
+        } else if self.origin == Origin::Elsewhere || known.is_replaced_by(login) {
+            Change::Replacement
+        } else {
+            Change::Renewal
+        }
     }
 
     fn break_off(&mut self, error: &SourceError) -> Vec<CredentialNews> {

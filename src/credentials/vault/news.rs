@@ -4,6 +4,8 @@ use duduclaw_actors::clock::{Deadline, Wall};
 use duduclaw_actors::id::{AccountId, Generation};
 use duduclaw_actors::outcome::Cause;
 
+use crate::credentials::trace::Trace;
+
 /// One thing that happened to an account's credential. No text in it holds any part of a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CredentialNews {
@@ -61,4 +63,7 @@ pub enum CredentialNews {
 pub trait CredentialEvents: Send + Sync {
     /// Something happened to the account's credential.
     fn happened(&self, account: AccountId, news: CredentialNews);
+
+    /// This is to be remembered of the account's credential.
+    fn remember(&self, account: AccountId, trace: &Trace);
 }

@@ -21,6 +21,7 @@ use crate::credentials::file::{self, FileStamp};
 use crate::credentials::lock::{LockAttempt, Step};
 use crate::credentials::secret::Fingerprint;
 use crate::credentials::source::{Reading, SecretSource};
+use crate::credentials::trace::Trace;
 
 /// A file that another program may be writing is read this often before it counts as broken.
 const READS: usize = 4;
@@ -33,6 +34,8 @@ pub(super) struct Slot {
     book: tokio::sync::Mutex<Book>,
     view: ArcSwap<View>,
     flight: Mutex<Option<watch::Receiver<Progress>>>,
+    /// What was last told to be remembered.
+    told: Mutex<Option<Trace>>,
 }
 
 /// When to read the source again.
@@ -74,7 +77,7 @@ impl Slot {
         // A book in use by a renewal stays with that renewal; then the new slot reads afresh.
         let moved = old.and_then(|old| old.book.try_lock().ok().map(|book| book.moved()));
         let known = old.and_then(|old| old.view().held().map(|held| held.generation)).unwrap_or(to.generation);
-        let book = moved.unwrap_or_else(|| Book::after(known.max(to.generation)));
+        let book = moved.unwrap_or_else(|| Book::after(known.max(to.generation), to.trace, to.broken));
         Arc::new(Self {
             account: to.account,
             source: to.source,
@@ -82,6 +85,7 @@ impl Slot {
             view: ArcSwap::from_pointee(book.view()),
             book: tokio::sync::Mutex::new(book),
             flight: Mutex::default(),
+            told: Mutex::default(),
         })
     }
 
@@ -111,6 +115,24 @@ impl Slot {
         self.view.store(Arc::new(book.view()));
         for piece in news {
             world.events.happened(self.account, piece);
+        }
+        if let Some(trace) = book.trace() {
+            self.remember(world, trace);
+        }
+    }
+
+    /// Tells again what is to be remembered of the credential.
+    pub(super) async fn remember_again(&self, world: &VaultParts) {
+        if let Some(trace) = self.book().await.trace() {
+            world.events.remember(self.account, &trace);
+        }
+    }
+
+    fn remember(&self, world: &VaultParts, trace: Trace) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.as_ref() != Some(&trace) {
+            world.events.remember(self.account, &trace);
+            *told = Some(trace);
         }
     }
 

@@ -158,6 +158,7 @@ fn write_login(file: &Path, access: &str, refresh: &str, ends: i64) {
 #[derive(Default)]
 struct Recorder {
     news: Mutex<Vec<CredentialNews>>,
+    trace: Mutex<Option<Trace>>,
     told: Notify,
 }
 
@@ -166,6 +167,11 @@ impl CredentialEvents for Recorder {
         assert_eq!(account, ACCOUNT);
         self.news.lock().expect("unpoisoned").push(news);
         self.told.notify_one();
+    }
+
+    fn remember(&self, account: AccountId, trace: &Trace) {
+        assert_eq!(account, ACCOUNT);
+        *self.trace.lock().expect("unpoisoned") = Some(trace.clone());
     }
 }
 
@@ -228,7 +234,8 @@ impl Daemon {
     }
 
     async fn assign(&self, source: SecretSource, endpoint: Option<TokenEndpoint>) {
-        let to = Assignment { account: ACCOUNT, source, endpoint, generation: Generation(1) };
+        let to =
+            Assignment { account: ACCOUNT, source, endpoint, generation: Generation(1), trace: None, broken: None };
         self.vault.assign(vec![to]).await;
     }
 

@@ -116,6 +116,7 @@ fn the_store_is_its_owners_alone() {
     fs::set_permissions(place.path(), Permissions::from_mode(0o644)).unwrap();
     let mut open = place.opened();
     open.remember("b");
+    make(&with_suffix(&place.path(), ".new")).unwrap();
     for (name, _) in place.files() {
         let mode = fs::metadata(place.home.path().join(&name)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{name}");

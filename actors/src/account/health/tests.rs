@@ -2,6 +2,7 @@
 
 mod faults;
 mod history;
+mod journeys;
 mod lives;
 mod properties;
 mod restarts;

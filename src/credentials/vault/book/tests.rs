@@ -1,5 +1,6 @@
 use super::*;
 use crate::credentials::identity::IdentityFacts;
+use duduclaw_actors::id::CredentialKind;
 use std::path::Path;
 
 fn secret(text: &str) -> Secret {
@@ -127,4 +128,81 @@ fn pauses_grow_to_a_minute_and_a_stated_wait_is_kept() {
     let pauses: Vec<_> = (0..8).map(|_| pause(None)).collect();
     assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);
     assert_eq!(pause(Some(Duration::from_secs(90))), 90);
+}
+
+/// The trace that a book leaves, as it is kept.
+fn kept(book: &Book) -> Trace {
+    let kept = serde_json::to_string(&book.trace().expect("a trace")).expect("it can be kept");
+    for part in ["a1", "a2", "r1", "r2"] {
+        assert!(!kept.contains(part), "{part} is in {kept}");
+    }
+    serde_json::from_str(&kept).expect("it reads back")
+}
+
+/// What a restart makes of the login that is there by then, with the generation that the account's health knows.
+fn after_restart(trace: Trace, generation: u64, login: Login) -> Vec<CredentialNews> {
+    Book::after(Generation(generation), Some(trace), None).take_reading(reading(login))
+}
+
+#[test]
+fn a_restart_knows_the_same_credential_again_and_another_for_another() {
+    let renewed = [CredentialNews::Adopted { generation: Generation(1) }];
+    let replaced = [CredentialNews::Replaced { generation: Generation(1) }];
+    let oauth = || kept(&book("a1", Some("r1")));
+    assert_eq!(after_restart(oauth(), 0, login("a1", Some("r1"))), []);
+    assert_eq!(after_restart(oauth(), 0, login("a2", Some("r2"))), renewed, "another program went on with it");
+    assert_eq!(after_restart(oauth(), 0, login("a2", None)), replaced);
+    assert_eq!(after_restart(kept(&book("a1", None)), 0, login("a2", None)), replaced, "another key");
+    let other = IdentityFacts { uuid: Some("v".into()), ..IdentityFacts::default() };
+    assert_eq!(after_restart(oauth(), 0, Login { facts: other, ..login("a2", Some("r2")) }), replaced);
+}
+
+/// What was used up of the smaller plan says nothing of the larger one.
+#[test]
+fn a_login_with_another_plan_is_a_replacement() {
+    let plan = |plan: &str, access: &str, refresh| {
+        let login = login(access, Some(refresh));
+        Login { facts: IdentityFacts { plan: Some(plan.into()), ..login.facts.clone() }, ..login }
+    };
+    let mut book = Book::default();
+    book.take_reading(reading(plan("pro", "a1", "r1")));
+    let news = book.take_reading(reading(plan("max", "a2", "r2")));
+    assert_eq!(news, [CredentialNews::Replaced { generation: Generation(1) }]);
+    assert_eq!(book.take_reading(reading(plan("max", "a3", "r3"))).len(), 1);
+    assert!(matches!(book.take_reading(reading(plan("max", "a4", "r4")))[..], [CredentialNews::Adopted { .. }]));
+}
+
+#[test]
+fn a_refresh_token_that_was_dead_is_dead_after_a_restart_and_a_login_in_its_place_is_not() {
+    let mut lost = book("a1", Some("r1"));
+    lost.lose_grant(None, now());
+    let mut again = Book::after(Generation(0), Some(kept(&lost)), None);
+    assert_eq!(again.take_reading(reading(login("a1", Some("r1")))), []);
+    assert_eq!(again.view().grant, Grant::Lost);
+    let replaced = [CredentialNews::Replaced { generation: Generation(1) }];
+    assert_eq!(after_restart(kept(&lost), 0, login("a2", Some("r2"))), replaced);
+}
+
+/// The two are written one after the other, and a kill may come in between.
+#[test]
+fn a_trace_that_does_not_fit_the_health_condemns_no_credential() {
+    let mut newer = book("a1", Some("r1"));
+    newer.take_renewal(tokens("a2", "r2"), Duration::from_secs(8));
+    let replaced = |generation| [CredentialNews::Replaced { generation: Generation(generation) }];
+    assert_eq!(after_restart(kept(&newer), 0, login("a2", Some("r2"))), replaced(2));
+    assert_eq!(after_restart(kept(&book("a1", Some("r1"))), 5, login("a1", Some("r1"))), replaced(6));
+}
+
+#[test]
+fn a_secret_that_was_missing_before_a_restart_and_is_there_after_it_is_news() {
+    let trace = || Some(kept(&book("a1", None)));
+    let broken = || Some(Cause::Unreadable);
+    let mut found = Book::after(Generation(0), trace(), broken());
+    let again = CredentialNews::ReadAgain { generation: Generation(0) };
+    assert_eq!(found.take_reading(reading(login("a1", None))), [again.clone()]);
+    let mut never_read = Book::after(Generation(0), None, broken());
+    assert_eq!(never_read.take_reading(reading(login("a1", None))), [again]);
+    let mut still = Book::after(Generation(0), trace(), broken());
+    let missing = || Err(SourceError::Missing { path: Path::new("/f").to_owned() });
+    assert!(matches!(still.take_reading(missing())[..], [CredentialNews::Broke { .. }]), "it is said at each start");
 }

@@ -141,7 +141,14 @@ async fn an_unchanged_account_keeps_what_it_knows_through_a_reload() {
 async fn a_remembered_generation_goes_on() {
     let profile = Profile::ending(HOUR);
     let daemon = Daemon::empty(&[]);
-    let to = Assignment { account: ACCOUNT, source: profile.source(), endpoint: None, generation: Generation(41) };
+    let to = Assignment {
+        account: ACCOUNT,
+        source: profile.source(),
+        endpoint: None,
+        generation: Generation(41),
+        trace: None,
+        broken: None,
+    };
     daemon.vault.assign(vec![to]).await;
     assert_eq!(daemon.vault.current(ACCOUNT).expect("there").generation, Generation(41));
 }
