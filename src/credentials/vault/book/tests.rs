@@ -199,7 +199,7 @@ fn a_secret_that_was_missing_before_a_restart_and_is_there_after_it_is_news() {
     let broken = || Some(Cause::Unreadable);
     let mut found = Book::after(Generation(0), trace(), broken());
     let again = CredentialNews::ReadAgain { generation: Generation(0) };
-    assert_eq!(found.take_reading(reading(login("a1", None))), [again.clone()]);
+    assert_eq!(found.take_reading(reading(login("a1", None))), std::slice::from_ref(&again));
     let mut never_read = Book::after(Generation(0), None, broken());
     assert_eq!(never_read.take_reading(reading(login("a1", None))), [again]);
     let mut still = Book::after(Generation(0), trace(), broken());
