@@ -12,6 +12,7 @@ mod exchange;
 mod file;
 mod identity;
 mod lock;
+mod seal;
 mod secret;
 mod source;
 mod store;
