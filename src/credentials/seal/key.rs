@@ -204,11 +204,13 @@ impl KeyPlaces {
         {
             return Ok(Some(key));
         }
-        for named in [&self.variable, &self.configured].into_iter().flatten() {
+        let own = self.home.as_deref().map(|home| home.join("key"));
+        let elsewhere = |path: &&PathBuf| Some(*path) != own.as_ref();
+        for named in [&self.variable, &self.configured].into_iter().flatten().filter(elsewhere) {
             let missing = || KeyError::Unreadable { path: named.clone(), source: io::ErrorKind::NotFound.into() };
             return Key::read(named)?.map(Some).ok_or_else(missing);
         }
-        self.home.as_deref().map(|home| Key::read(&home.join("key"))).transpose().map(Option::flatten)
+        own.map(|own| Key::read(&own)).transpose().map(Option::flatten)
     }
 
     /// The key to seal with; made where there is none and nothing is sealed.
@@ -352,6 +354,10 @@ mod tests {
         assert_eq!(first(&places), 3);
         places = KeyPlaces { configured: Some(home.path().join("gone")), ..KeyPlaces::in_home(home.path().to_owned()) };
         assert!(matches!(places.find(), Err(KeyError::Unreadable { .. })), "the home's key is not taken in its place");
+        let own = Some(home.path().join("key"));
+        fs::remove_file(home.path().join("key")).unwrap();
+        places = KeyPlaces { configured: own, ..KeyPlaces::in_home(home.path().to_owned()) };
+        assert!(places.find_or_make().is_ok(), "the home's own key, named, is made like it");
     }
 
     #[test]
