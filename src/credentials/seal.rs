@@ -111,12 +111,10 @@ impl Sealer {
     pub fn open(&self, text: &str, place: Place<'_>) -> Result<Zeroizing<String>, OpenError> {
         let Some(sealed) = Sealed::parse(text) else { return Ok(Zeroizing::new(text.to_owned())) };
         let sealed = sealed.ok_or(OpenError::Spoilt)?;
-        let keys = self.places.find_all()?;
-        let key = keys.iter().find(|key| *key.id() == sealed.key);
-        match (key, keys.first()) {
-            (Some(key), _) => key.open(&sealed.bytes, place),
-            (None, Some(other)) => Err(OpenError::OtherKey { wanted: sealed.key, found: other.id().clone() }),
-            (None, None) => Err(OpenError::NoKey { wanted: sealed.key }),
+        match self.places.find()? {
+            Some(key) if *key.id() == sealed.key => key.open(&sealed.bytes, place),
+            Some(other) => Err(OpenError::OtherKey { wanted: sealed.key, found: other.id().clone() }),
+            None => Err(OpenError::NoKey { wanted: sealed.key }),
         }
     }
 

@@ -185,15 +185,6 @@ impl KeyPlaces {
         Self { accounts: Some(home.join("accounts")), home: Some(home), ..Self::default() }
     }
 
-    /// The keys that open: the one in use, and the next one while a change of keys is under way.
-    ///
-    /// # Errors
-    /// When a key is there and cannot be had.
-    pub fn find_all(&self) -> Result<Vec<Key>, KeyError> {
-        let next = self.home.as_deref().map(next_key).map(|path| Key::read(&path)).transpose()?.flatten();
-        Ok(self.find()?.into_iter().chain(next).collect())
-    }
-
     /// The key in use, from the first place that has one. A place that the user named must have one.
     ///
     /// # Errors
@@ -206,7 +197,7 @@ impl KeyPlaces {
         }
         let own = self.home.as_deref().map(|home| home.join("key"));
         let elsewhere = |path: &&PathBuf| Some(*path) != own.as_ref();
-        for named in [&self.variable, &self.configured].into_iter().flatten().filter(elsewhere) {
+        if let Some(named) = [&self.variable, &self.configured].into_iter().flatten().find(elsewhere) {
             let missing = || KeyError::Unreadable { path: named.clone(), source: io::ErrorKind::NotFound.into() };
             return Key::read(named)?.map(Some).ok_or_else(missing);
         }
@@ -259,11 +250,6 @@ impl KeyPlaces {
             Err(error) => Err(unmade(error)),
         }
     }
-}
-
-/// The key that is to come, while a change of keys is under way.
-pub(super) fn next_key(home: &Path) -> PathBuf {
-    home.join("key.next")
 }
 
 /// A file of the store in which something is sealed.
