@@ -16,6 +16,7 @@ mod reload;
 mod trial;
 mod watch;
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +36,8 @@ use crate::admin::{Admin, Counts, Desk, FOLLOWERS};
 use crate::channels::Channels;
 use crate::config::Ready;
 use crate::config::report::{self, Report};
-use crate::credentials::{Environment, TokenExchange, Vault, VaultParts};
+use crate::config::settings::Settings;
+use crate::credentials::{Environment, KeyPlaces, Sealer, TokenExchange, Vault, VaultParts};
 use crate::gateway::arrival::Door;
 use crate::gateway::body::Room;
 use crate::gateway::bounds::{Bounds, saturated};
@@ -185,6 +187,7 @@ pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) ->
         events: Arc::new(NewsDesk::new(fleet.clone())),
         exchange: TokenExchange::new()?,
         environment: Arc::clone(&environment),
+        sealer: sealer(&settings, &loaded.home, &environment),
     });
     let traces = news::Traces::recall(&fleet).await;
     vault.assign(reload::assignments(&topology, &fleet, &traces, &environment)).await;
@@ -259,6 +262,19 @@ pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) ->
         shutdown_timeout: settings.server.shutdown_timeout,
         _home: lock,
     })
+}
+
+/// Seals stored secrets with the key that this machine, the environment, the configuration or the home has.
+fn sealer(settings: &Settings, home: &Path, environment: &Environment) -> Sealer {
+    let named = |variable: &str| environment(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let places = KeyPlaces {
+        credentials: named("CREDENTIALS_DIRECTORY"),
+        variable: named("DUDUCLAW_KEY_FILE"),
+        configured: settings.secrets.key_file.clone(),
+        home: Some(home.to_owned()),
+        accounts: Some(settings.accounts_dir.clone()),
+    };
+    Sealer::new(settings.secrets.sealing, places)
 }
 
 /// Everybody who listens to the actors' hearts.

@@ -12,6 +12,7 @@ mod exchange;
 mod file;
 mod identity;
 mod lock;
+mod seal;
 mod secret;
 mod source;
 mod store;
@@ -24,6 +25,7 @@ pub use exchange::{
     TokenExchange, TokenUrl, UnsafeTokenUrl,
 };
 pub use identity::{IdentityFacts, credential_kind, identity_facts};
+pub use seal::{Key, KeyError, KeyId, KeyPlaces, OpenError, Place, SealError, Sealer, Sealing, is_sealed};
 pub use secret::{Fingerprint, MalformedSecret, Secret, SecretShape};
 pub use source::{Environment, SecretSource, process_environment};
 pub use store::{StoredAccount, is_store_name, store_file, stored_accounts};

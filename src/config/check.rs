@@ -91,6 +91,7 @@ impl Checker<'_> {
             routes,
             route_prefixes,
             accounts_dir: self.accounts_dir.clone(),
+            secrets: self.secrets(raw),
             claude_path: self.claude_path(raw),
             store: self.store(raw.store.as_deref()),
             log: self.log(raw.log.as_deref()),

@@ -16,6 +16,7 @@ pub use fleet::{AccountDefaults, AccountEntry, AuthMode, ModelEntry, Protocol, R
 use super::bind::Bind;
 use super::clients::Clients;
 use super::operators::{Operator, Operators};
+use crate::credentials::Sealing;
 
 /// The whole configuration.
 #[derive(Clone, Debug)]
@@ -44,6 +45,8 @@ pub struct Settings {
     pub route_prefixes: Vec<Route>,
     /// The account store's folder.
     pub accounts_dir: PathBuf,
+    /// `[secrets]`.
+    pub secrets: SecretsSettings,
     /// `[runtimes.claude] path`: the Claude Code to run instead of the one that is found.
     pub claude_path: Option<PathBuf>,
     /// `[store]`.
@@ -156,6 +159,15 @@ pub struct AdminSettings {
     pub operators: Operators,
     /// How long a browser's session lives.
     pub session_ttl: Duration,
+}
+
+/// `[secrets]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretsSettings {
+    /// Whether stored secrets are sealed when they are written.
+    pub sealing: Sealing,
+    /// The file with the key, if not the home's.
+    pub key_file: Option<PathBuf>,
 }
 
 /// `[store]`.

@@ -49,7 +49,7 @@ fn the_documented_example_has_no_error_and_says_what_is_missing() {
     assert_eq!(loaded.report.verdict().exit_code(), 3);
     assert!(!loaded.report.may_start(), "its budgets cannot be kept");
     insta::assert_snapshot!(render(&loaded.report), @r#"
-    config cannot start, with 26 warnings: /c.toml
+    config cannot start, with 25 warnings: /c.toml
       listens on 127.0.0.1:8787 (1 client)
       anthropic: anthropic claude_oauth: primary, backup, metered, host-login
       codex: responses chatgpt_oauth: no account in the store
@@ -72,7 +72,6 @@ fn the_documented_example_has_no_error_and_says_what_is_missing() {
     warning: /c.toml:194: not built yet: providers.ollama: kind = "chat"
     warning: /c.toml:245: not built yet: [[prices]], since no spend is counted
     warning: /c.toml:253: not built yet: [router]
-    warning: /c.toml:263: not built yet: sealing of stored secrets ([secrets] seal, key_file)
     warning: /c.toml:272: not built yet: [dispatch]
     warning: /c.toml:285: channels.webhook.ops: the variable OPS_WEBHOOK_URL is not set, so nothing can be sent; set it
     warning: /c.toml:287: channels.webhook.ops: the variable OPS_WEBHOOK_SECRET is not set, so nothing can be sent; set it

@@ -14,6 +14,7 @@ use zeroize::Zeroizing;
 
 use super::error::SourceError;
 use super::identity::IdentityFacts;
+use super::seal::{Place, SealError, Sealer};
 use super::secret::{Fingerprint, MalformedSecret, Secret};
 
 /// A parsed credential file.
@@ -55,6 +56,8 @@ pub(crate) struct NewTokens {
 }
 
 const LOGIN: &str = "claudeAiOauth";
+const ACCESS: &str = "claudeAiOauth.accessToken";
+const REFRESH: &str = "claudeAiOauth.refreshToken";
 
 impl Login {
     pub(crate) fn pair(&self) -> Pair {
@@ -79,11 +82,11 @@ impl Document {
     }
 
     /// The login in it.
-    pub(crate) fn login(&self, path: &Path) -> Result<Login, SourceError> {
+    pub(crate) fn login(&self, path: &Path, seals: &Seals<'_>) -> Result<Login, SourceError> {
         let login = self.root.get(LOGIN).ok_or_else(|| shape(path, LOGIN, "is missing: log in"))?;
         let login = login.as_object().ok_or_else(|| shape(path, LOGIN, "is not an object"))?;
-        let access = required(path, login)?;
-        let refresh = optional(path, login)?;
+        let access = required(path, login, seals)?;
+        let refresh = optional(path, login, seals)?;
         let kind = if refresh.is_some() { CredentialKind::Oauth } else { CredentialKind::SetupToken };
         Ok(Login { kind, access, refresh, expires_at: expiry(path, login)?, facts: self.facts() })
     }
@@ -99,11 +102,23 @@ impl Document {
         }
     }
 
+    /// What kind of login is in it, as far as its shape tells: nothing is opened.
+    pub(crate) fn kind(&self) -> Option<CredentialKind> {
+        let login = self.root.get(LOGIN)?;
+        text(login.get("accessToken"))?;
+        let refresh = text(login.get("refreshToken"));
+        Some(if refresh.is_some() { CredentialKind::Oauth } else { CredentialKind::SetupToken })
+    }
+
     /// The file's bytes with another token pair in it.
-    pub(crate) fn with_tokens(mut self, tokens: &NewTokens) -> Zeroizing<Vec<u8>> {
+    pub(crate) fn with_tokens(
+        mut self,
+        tokens: &NewTokens,
+        seals: &Seals<'_>,
+    ) -> Result<Zeroizing<Vec<u8>>, SealError> {
         if let Some(Value::Object(login)) = self.root.get_mut(LOGIN) {
-            login.insert("accessToken".into(), tokens.access.expose().into());
-            login.insert("refreshToken".into(), tokens.refresh.expose().into());
+            login.insert("accessToken".into(), seals.seal(tokens.access.expose(), ACCESS)?.into());
+            login.insert("refreshToken".into(), seals.seal(tokens.refresh.expose(), REFRESH)?.into());
             login.insert("expiresAt".into(), tokens.expires_at.0.into());
         }
         let root = Value::Object(self.root);
@@ -111,7 +126,35 @@ impl Document {
             Layout::OneLine => serde_json::to_vec(&root),
             Layout::Indented => serde_json::to_vec_pretty(&root),
         };
-        Zeroizing::new(bytes.expect("a parsed document can be written"))
+        Ok(Zeroizing::new(bytes.expect("a parsed document can be written")))
+    }
+}
+
+/// How the values of one file are opened and sealed.
+#[derive(Clone, Copy)]
+pub(crate) struct Seals<'a> {
+    /// None for files of other programs, whose values are as they are.
+    pub(crate) sealer: Option<&'a Sealer>,
+    /// The account, by the name of its file in the store.
+    pub(crate) account: &'a str,
+}
+
+impl Seals<'_> {
+    /// Of files of other programs.
+    pub(crate) const FOREIGN: Seals<'static> = Seals { sealer: None, account: "" };
+
+    fn place<'b>(&'b self, field: &'b str) -> Place<'b> {
+        Place { account: self.account, field }
+    }
+
+    fn open(&self, text: &str, field: &'static str, path: &Path) -> Result<Zeroizing<String>, SourceError> {
+        let Some(sealer) = self.sealer else { return Ok(Zeroizing::new(text.to_owned())) };
+        let opened = sealer.open(text, self.place(field));
+        opened.map_err(|problem| SourceError::Sealed { path: path.to_owned(), field, problem })
+    }
+
+    fn seal(&self, plain: &str, field: &str) -> Result<String, SealError> {
+        self.sealer.map_or_else(|| Ok(plain.to_owned()), |sealer| sealer.seal(plain, self.place(field)))
     }
 }
 
@@ -123,23 +166,23 @@ fn text(value: Option<&Value>) -> Option<String> {
     value.and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-fn required(path: &Path, login: &Map<String, Value>) -> Result<Secret, SourceError> {
-    const FIELD: &str = "claudeAiOauth.accessToken";
-    let value = login.get("accessToken").ok_or_else(|| shape(path, FIELD, "is missing: log in"))?;
-    let value = value.as_str().ok_or_else(|| shape(path, FIELD, "is not a string"))?;
-    Secret::parse(value).map_err(|problem| SourceError::Value { path: path.to_owned(), field: FIELD, problem })
+fn required(path: &Path, login: &Map<String, Value>, seals: &Seals<'_>) -> Result<Secret, SourceError> {
+    let value = login.get("accessToken").ok_or_else(|| shape(path, ACCESS, "is missing: log in"))?;
+    let value = value.as_str().ok_or_else(|| shape(path, ACCESS, "is not a string"))?;
+    let plain = seals.open(value, ACCESS, path)?;
+    Secret::parse(&plain).map_err(|problem| SourceError::Value { path: path.to_owned(), field: ACCESS, problem })
 }
 
-fn optional(path: &Path, login: &Map<String, Value>) -> Result<Option<Secret>, SourceError> {
-    const FIELD: &str = "claudeAiOauth.refreshToken";
+fn optional(path: &Path, login: &Map<String, Value>, seals: &Seals<'_>) -> Result<Option<Secret>, SourceError> {
     let value = match login.get("refreshToken") {
         None | Some(Value::Null) => return Ok(None),
-        Some(value) => value.as_str().ok_or_else(|| shape(path, FIELD, "is not a string"))?,
+        Some(value) => value.as_str().ok_or_else(|| shape(path, REFRESH, "is not a string"))?,
     };
-    match Secret::parse(value) {
+    let plain = seals.open(value, REFRESH, path)?;
+    match Secret::parse(&plain) {
         Ok(secret) => Ok(Some(secret)),
         Err(MalformedSecret::Empty) => Ok(None),
-        Err(problem) => Err(SourceError::Value { path: path.to_owned(), field: FIELD, problem }),
+        Err(problem) => Err(SourceError::Value { path: path.to_owned(), field: REFRESH, problem }),
     }
 }
 

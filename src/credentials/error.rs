@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use duduclaw_actors::outcome::Cause;
 
+use super::seal::OpenError;
 use super::secret::MalformedSecret;
 
 /// Why a source gives no secret.
@@ -71,6 +72,17 @@ pub enum SourceError {
         #[source]
         problem: MalformedSecret,
     },
+    /// A sealed value in the file does not open.
+    #[error("{}: `{field}` {problem}", .path.display())]
+    Sealed {
+        /// The file.
+        path: PathBuf,
+        /// Where in the document.
+        field: &'static str,
+        /// Why it does not open.
+        #[source]
+        problem: OpenError,
+    },
     /// The environment variable is not set.
     #[error("the environment variable {name} is not set")]
     VariableMissing {
@@ -125,6 +137,7 @@ impl SourceError {
     pub fn cause(&self) -> Cause {
         match self {
             Self::EmptyFile { .. } => Cause::Empty,
+            Self::Sealed { .. } => Cause::Undecryptable,
             Self::Value { problem, .. } | Self::Variable { problem, .. } => match problem {
                 MalformedSecret::Empty => Cause::Empty,
                 MalformedSecret::Whitespace | MalformedSecret::Character => Cause::Unreadable,

@@ -46,7 +46,7 @@ pub fn identity_facts(source: &SecretSource) -> Result<IdentityFacts, SourceErro
 pub fn credential_kind(source: &SecretSource) -> Result<Option<CredentialKind>, SourceError> {
     let Some(path) = source.path() else { return Ok(None) };
     let (bytes, _) = file::read(path)?;
-    Document::parse(path, &bytes)?.login(path).map(|login| Some(login.kind))
+    Ok(Document::parse(path, &bytes)?.kind())
 }
 
 /// Fills in from Claude Code's own records what the credential file itself does not say.

@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use duduclaw_actors::id::CredentialKind;
 
-use super::document::{Document, Login};
+use super::document::{Document, Login, Seals};
 use super::error::SourceError;
 use super::file::{self, FileStamp};
 use super::identity::{self, IdentityFacts};
+use super::seal::Sealer;
 use super::secret::{Secret, SecretShape};
 
 /// Where an account's secret comes from.
@@ -72,26 +73,41 @@ impl SecretSource {
     }
 
     /// Reads the secret; `None` where none is held here.
-    pub(crate) fn read(&self, environment: &Environment) -> Result<Option<Reading>, SourceError> {
+    pub(crate) fn read(&self, environment: &Environment, sealer: &Sealer) -> Result<Option<Reading>, SourceError> {
         match self {
-            Self::CredentialsFile(path) | Self::StoreFile(path) => self.read_file(path).map(Some),
+            Self::CredentialsFile(path) | Self::StoreFile(path) => self.read_file(path, sealer).map(Some),
             Self::TokenEnv(name) => variable(name, environment, CredentialKind::SetupToken).map(Some),
             Self::ApiKeyEnv(name) => variable(name, environment, CredentialKind::ApiKey).map(Some),
             Self::Keychain { .. } | Self::None => Ok(None),
         }
     }
 
-    fn read_file(&self, path: &Path) -> Result<Reading, SourceError> {
+    fn read_file(&self, path: &Path, sealer: &Sealer) -> Result<Reading, SourceError> {
         let (bytes, stamp) = file::read(path)?;
-        let mut login = Document::parse(path, &bytes)?.login(path)?;
+        let document = Document::parse(path, &bytes)?;
+        let mut login = self.with_seals(sealer, |seals| document.login(path, seals))?;
         login.facts = identity::completed(login.facts, self);
         Ok(Reading { login, stamp: Some(stamp) })
+    }
+
+    /// Does something with the values of the file: those of our own store are sealed, for the account that the file
+    /// names.
+    pub(crate) fn with_seals<T>(&self, sealer: &Sealer, work: impl FnOnce(&Seals<'_>) -> T) -> T {
+        let Self::StoreFile(path) = self else { return work(&Seals::FOREIGN) };
+        let account = store_name(path);
+        work(&Seals { sealer: Some(sealer), account: &account })
     }
 
     /// Whether another program writes the file, perhaps while we read.
     pub(crate) fn is_foreign(&self) -> bool {
         matches!(self, Self::CredentialsFile(_))
     }
+}
+
+/// The account that a file of the store is of: `family/name`.
+fn store_name(path: &Path) -> String {
+    let text = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
+    format!("{}/{}", text(path.parent().and_then(Path::file_name)), text(path.file_stem()))
 }
 
 fn variable(name: &str, environment: &Environment, kind: CredentialKind) -> Result<Reading, SourceError> {
@@ -126,7 +142,7 @@ mod tests {
     fn read(source: &SecretSource, value: Option<&str>) -> Result<Option<Reading>, SourceError> {
         let value = value.map(OsString::from);
         let environment: Environment = Arc::new(move |name| value.clone().filter(|_| name == "VAR"));
-        source.read(&environment)
+        source.read(&environment, &Sealer::none())
     }
 
     fn token_env() -> SecretSource {

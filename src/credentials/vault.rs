@@ -37,6 +37,7 @@ use tokio_util::task::TaskTracker;
 use self::renewal::{Landing, Progress, Purpose};
 use self::slot::Slot;
 use super::exchange::{TokenEndpoint, TokenExchange};
+use super::seal::Sealer;
 use super::secret::Fingerprint;
 use super::source::{Environment, SecretSource};
 use super::trace::Trace;
@@ -72,6 +73,8 @@ pub struct VaultParts {
     pub exchange: TokenExchange,
     /// Where variables are read.
     pub environment: Environment,
+    /// Opens and seals the values of stored accounts.
+    pub sealer: Sealer,
 }
 
 /// An account and where its secret comes from.

@@ -40,6 +40,7 @@ mod refresh;
 mod reload;
 mod request_end;
 mod restart;
+mod sealed;
 mod seen;
 mod service;
 mod side_calls;

@@ -10,8 +10,9 @@ use crate::config::problem::shown;
 use crate::config::raw::{
     Raw, RawBilling, RawDispatch, RawLocalModel, RawLog, RawPrice, RawRouter, RawSecrets, RawStore,
 };
-use crate::config::settings::{LogFormat, LogSettings, StoreSettings, StoreUrl};
+use crate::config::settings::{LogFormat, LogSettings, SecretsSettings, StoreSettings, StoreUrl};
 use crate::config::surroundings::{Surroundings, expand};
+use crate::credentials::Sealing;
 
 /// Names another folder for the account store, whatever the file says.
 const ACCOUNTS_DIR_VARIABLE: &str = "DUDUCLAW_ACCOUNTS_DIR";
@@ -79,9 +80,6 @@ impl Checker<'_> {
         if let Some(router) = &raw.router {
             self.router(router);
         }
-        if let Some(secrets) = &raw.secrets {
-            self.secrets(secrets);
-        }
         if let Some(dispatch) = &raw.dispatch {
             self.dispatch(dispatch);
         }
@@ -143,14 +141,18 @@ impl Checker<'_> {
         self.must_be_declared(key, provider);
     }
 
-    fn secrets(&mut self, secrets: &At<RawSecrets>) {
-        let sealing = [
-            secrets.seal.as_ref().filter(|seal| seal.value).map(|s| s.mark),
-            secrets.key_file.as_ref().map(|k| k.mark),
-        ];
-        if let Some(mark) = sealing.into_iter().flatten().next() {
-            self.not_built(mark, "sealing of stored secrets ([secrets] seal, key_file)");
+    /// Whether stored secrets are sealed, and with which key.
+    pub(super) fn secrets(&mut self, raw: &Raw) -> SecretsSettings {
+        let secrets = raw.secrets.as_deref();
+        let seal = secrets.and_then(|secrets| secrets.seal.as_ref()).is_none_or(|seal| seal.value);
+        let written = secrets.and_then(|secrets| secrets.key_file.as_ref());
+        let key_file = written.map(|path| expand(path.trim(), self.surroundings));
+        if let (Some(written), Some(path)) = (written, &key_file)
+            && !path.is_absolute()
+        {
+            self.error(written.mark, "secrets.key_file must be an absolute path");
         }
+        SecretsSettings { sealing: if seal { Sealing::On } else { Sealing::Off }, key_file }
     }
 
     fn dispatch(&mut self, dispatch: &At<RawDispatch>) {

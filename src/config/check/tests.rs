@@ -509,7 +509,6 @@ level = \"duduclaw=loud\"
     error: c:7: router.low (0.5) must not be above router.high (0.1)
     error: c:10: router.local_fast names "nobody", which is not declared
     error: c:11: router.local_strong needs provider and model
-    warning: c:13: not built yet: sealing of stored secrets ([secrets] seal, key_file)
     error: c:15: store.url must be "sqlite" or begin with postgres://
     error: c:16: store.retention_days must be at least 1
     warning: c:17: not built yet: [dispatch]

@@ -6,7 +6,7 @@ fn parse(text: &str) -> Result<Document, SourceError> {
 }
 
 fn login(text: &str) -> Result<Login, SourceError> {
-    parse(text).and_then(|document| document.login(Path::new("/f.json")))
+    parse(text).and_then(|document| document.login(Path::new("/f.json"), &Seals::FOREIGN))
 }
 
 fn tokens() -> NewTokens {
@@ -29,15 +29,17 @@ fn claude_codes_own_shape_is_read() {
 
 #[test]
 fn a_renewed_pair_leaves_every_other_field_and_their_order_alone() {
-    let written = parse(FULL).expect("a document").with_tokens(&tokens());
+    let written = parse(FULL).expect("a document").with_tokens(&tokens(), &Seals::FOREIGN).expect("nothing is sealed");
     let expected = FULL.replace(r#"" at-1\n""#, r#""at-2""#).replace("rt-1", "rt-2").replace("1700000000000", "99");
     assert_eq!(String::from_utf8_lossy(&written), expected.replace("2.50", "2.5"));
 }
 
 #[test]
 fn an_indented_file_stays_indented() {
-    let written =
-        parse("{\n  \"claudeAiOauth\": {\"accessToken\": \"a\"}\n}").expect("a document").with_tokens(&tokens());
+    let written = parse("{\n  \"claudeAiOauth\": {\"accessToken\": \"a\"}\n}")
+        .expect("a document")
+        .with_tokens(&tokens(), &Seals::FOREIGN)
+        .expect("nothing is sealed");
     assert!(String::from_utf8_lossy(&written).contains("{\n  \"claudeAiOauth\": {\n    \"accessToken\": \"at-2\","));
 }
 
@@ -80,4 +82,26 @@ fn a_broken_file_is_named_by_place_and_not_by_content() {
         assert!(shown.contains(words), "{shown}");
         assert!(!shown.contains("CANARY"), "{shown}");
     }
+}
+
+fn sealed_in(home: &Path) -> Sealer {
+    Sealer::new(crate::credentials::seal::Sealing::On, crate::credentials::seal::KeyPlaces::in_home(home.to_owned()))
+}
+
+#[test]
+fn a_stored_pair_is_sealed_field_by_field_and_read_again() {
+    let home = tempfile::tempdir().expect("a home");
+    let sealer = sealed_in(home.path());
+    let seals = Seals { sealer: Some(&sealer), account: "claude/work" };
+    let bytes = parse(FULL).expect("a document").with_tokens(&tokens(), &seals).expect("sealed");
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    assert!(!text.contains("at-2") && !text.contains("rt-2") && text.contains("\"o-1\""), "{text}");
+    let path = Path::new("/f.json");
+    let read = |seals: &Seals<'_>| parse(&text).expect("a document").login(path, seals);
+    let login = read(&seals).expect("it opens");
+    assert_eq!((login.access.expose(), login.kind), ("at-2", CredentialKind::Oauth));
+    assert_eq!(parse(&text).expect("a document").kind(), Some(CredentialKind::Oauth), "without opening it");
+    let error = read(&Seals { account: "claude/home", ..seals }).expect_err("another account's");
+    assert_eq!(error.cause(), Cause::Undecryptable);
+    assert!(error.to_string().contains("claudeAiOauth.accessToken"), "{error}");
 }

@@ -207,7 +207,7 @@ impl Renewal<'_> {
         let tokens = NewTokens { access: grant.access, refresh, expires_at: asked.wall.plus(life) };
         let mut book = self.slot.book().await;
         let renewed = book.take_renewal(tokens, life);
-        let saved = self.slot.save(&mut book).await;
+        let saved = self.slot.save(self.world, &mut book).await;
         let (landing, news) = match &saved {
             Ok(Some(overtaken)) => (Landing::Settled, overtaken.clone()),
             Ok(None) | Err(_) => (Landing::Renewed, renewed.into_iter().collect()),
@@ -226,7 +226,7 @@ impl Renewal<'_> {
         for wait in WRITE_AGAIN_AFTER {
             tokio::time::sleep(wait).await;
             let mut book = self.slot.book().await;
-            match self.slot.save(&mut book).await {
+            match self.slot.save(self.world, &mut book).await {
                 Ok(overtaken) => return self.slot.publish(self.world, &book, overtaken.unwrap_or_default()),
                 Err(again) => error = again,
             }

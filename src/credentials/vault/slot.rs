@@ -19,6 +19,7 @@ use crate::credentials::error::SourceError;
 use crate::credentials::exchange::TokenEndpoint;
 use crate::credentials::file::{self, FileStamp};
 use crate::credentials::lock::{LockAttempt, Step};
+use crate::credentials::seal::{SealError, Sealer};
 use crate::credentials::secret::Fingerprint;
 use crate::credentials::source::{Reading, SecretSource};
 use crate::credentials::trace::Trace;
@@ -65,6 +66,8 @@ pub(super) enum SaveError {
     },
     #[error("the source is no file")]
     NoFile,
+    #[error("it cannot be sealed: {0}")]
+    Seal(#[from] SealError),
 }
 
 impl Slot {
@@ -181,8 +184,8 @@ impl Slot {
     }
 
     async fn read_once(self: &Arc<Self>, world: &VaultParts) -> Result<Option<Reading>, SourceError> {
-        let (slot, environment) = (Arc::clone(self), Arc::clone(&world.environment));
-        blocking(move || slot.source.read(&environment)).await
+        let (slot, environment, sealer) = (Arc::clone(self), Arc::clone(&world.environment), world.sealer.clone());
+        blocking(move || slot.source.read(&environment, &sealer)).await
     }
 
     /// The renewal under way, or a new one.
@@ -199,11 +202,15 @@ impl Slot {
 
     /// Writes the book's newest pair into the file, if the file still holds what that pair descends from; else takes
     /// what the file holds. The caller holds the lock between processes.
-    pub(super) async fn save(self: &Arc<Self>, book: &mut Book) -> Result<Option<Vec<CredentialNews>>, SaveError> {
+    pub(super) async fn save(
+        self: &Arc<Self>,
+        world: &VaultParts,
+        book: &mut Book,
+    ) -> Result<Option<Vec<CredentialNews>>, SaveError> {
         let Some(tokens) = book.unsaved() else { return Ok(None) };
         let expected = book.basis().and_then(|pair| pair.refresh);
-        let slot = Arc::clone(self);
-        match blocking(move || slot.write_back(expected, &tokens)).await {
+        let (slot, sealer) = (Arc::clone(self), world.sealer.clone());
+        match blocking(move || slot.write_back(expected, &tokens, &sealer)).await {
             Ok(Written::Done(stamp)) => {
                 book.saved(stamp);
                 Ok(None)
@@ -215,15 +222,21 @@ impl Slot {
         }
     }
 
-    fn write_back(&self, expected: Option<Fingerprint>, tokens: &NewTokens) -> Result<Written, SaveError> {
+    fn write_back(
+        &self,
+        expected: Option<Fingerprint>,
+        tokens: &NewTokens,
+        sealer: &Sealer,
+    ) -> Result<Written, SaveError> {
         let path = self.path().ok_or(SaveError::NoFile)?;
         let (bytes, stamp) = file::read(path)?;
         let document = Document::parse(path, &bytes)?;
-        let login = document.login(path)?;
+        let login = self.source.with_seals(sealer, |seals| document.login(path, seals))?;
         if login.pair().refresh != expected {
             return Ok(Written::Overtaken(Reading { login, stamp: Some(stamp) }));
         }
-        let written = file::replace(path, &document.with_tokens(tokens));
+        let bytes = self.source.with_seals(sealer, |seals| document.with_tokens(tokens, seals))?;
+        let written = file::replace(path, &bytes);
         written.map(Written::Done).map_err(|source| SaveError::Write { path: path.display().to_string(), source })
     }
 
@@ -232,7 +245,7 @@ impl Slot {
         let Some(path) = self.path().map(Path::to_owned) else { return };
         let Ok(Step::Locked(_lock)) = blocking(move || LockAttempt::on(&path).step()).await else { return };
         let mut book = self.book().await;
-        if let Ok(overtaken) = self.save(&mut book).await {
+        if let Ok(overtaken) = self.save(world, &mut book).await {
             self.publish(world, &book, overtaken.unwrap_or_else(|| vec![CredentialNews::Saved]));
         }
     }

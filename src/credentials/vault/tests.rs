@@ -229,6 +229,7 @@ impl Daemon {
             events: recorder.clone(),
             exchange: TokenExchange::new().expect("a client"),
             environment: Arc::new(find),
+            sealer: Sealer::none(),
         });
         Self { vault, recorder, clock, tracker, shutdown }
     }

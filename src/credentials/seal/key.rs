@@ -1,0 +1,358 @@
+//! The key that stored secrets are sealed with: where it is, and making one.
+//!
+//! In order: a credential of systemd, the file that a variable names, the file that the configuration names, macOS'
+//! keychain, `key` in the home. The last is made when something is to be sealed and none is there; but never while
+//! something sealed exists, which a new key could not open. A file that cannot be a key is an error and stays as it is.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use zeroize::Zeroizing;
+
+/// The name of the key among systemd's credentials.
+const CREDENTIAL: &str = "duduclaw.key";
+/// The bytes of a key.
+const LENGTH: usize = 32;
+
+/// A key.
+pub struct Key {
+    bytes: Zeroizing<[u8; LENGTH]>,
+    id: KeyId,
+}
+
+/// What tells keys apart: the beginning of a hash.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyId(String);
+
+impl KeyId {
+    /// An id as it is written.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_id = text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        is_id.then(|| Self(text.to_owned()))
+    }
+}
+
+impl fmt::Display for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({})", self.id)
+    }
+}
+
+/// Why there is no key.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// It cannot be read.
+    #[error("the key {} cannot be read: {source}", .path.display())]
+    Unreadable {
+        /// Where it is.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// It has not the size of a key.
+    #[error("the key {} has {found} bytes and not {LENGTH}: put back the right file; it is never replaced", .path.display())]
+    Size {
+        /// Where it is.
+        path: PathBuf,
+        /// What size it has.
+        found: u64,
+    },
+    /// A new key could not open what is sealed already.
+    #[error("{} is sealed and its key is gone: put back {}, or remove what cannot be opened any more", .sealed.display(), .path.display())]
+    Lost {
+        /// Where the key would be.
+        path: PathBuf,
+        /// Something that is sealed.
+        sealed: PathBuf,
+    },
+    /// It cannot be made.
+    #[error("the key {} cannot be made: {source}", .path.display())]
+    Unmade {
+        /// Where.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// This home's secrets are sealed with another key.
+    #[error(
+        "this home is sealed with the key {sealed_with}, and the key here is {found}: use the right one, or let the daemon do it"
+    )]
+    Other {
+        /// The key of the home.
+        sealed_with: KeyId,
+        /// The key that was found.
+        found: KeyId,
+    },
+}
+
+impl Key {
+    fn of(bytes: Zeroizing<[u8; LENGTH]>) -> Self {
+        let hash = Sha256::new().chain_update(b"duduclaw key\0").chain_update(bytes.as_slice()).finalize();
+        let id = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        Self { bytes, id: KeyId(id) }
+    }
+
+    /// A new one.
+    ///
+    /// # Errors
+    /// When the machine gives no random numbers.
+    pub fn random() -> io::Result<Self> {
+        let mut bytes = Zeroizing::new([0; LENGTH]);
+        fill_random(bytes.as_mut_slice())?;
+        Ok(Self::of(bytes))
+    }
+
+    /// What tells it from others.
+    #[must_use]
+    pub fn id(&self) -> &KeyId {
+        &self.id
+    }
+
+    pub(super) fn bytes(&self) -> &[u8; LENGTH] {
+        &self.bytes
+    }
+
+    /// The key in a file; `None` if there is no such file.
+    fn read(path: &Path) -> Result<Option<Self>, KeyError> {
+        let unreadable = |source| KeyError::Unreadable { path: path.to_owned(), source };
+        let file = match File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(unreadable)?,
+        };
+        let mut bytes = Zeroizing::new(Vec::with_capacity(LENGTH + 1));
+        let mut limited = file.take(LENGTH as u64 + 1);
+        limited.read_to_end(&mut bytes).map_err(unreadable)?;
+        match <[u8; LENGTH]>::try_from(bytes.as_slice()) {
+            Ok(bytes) => Ok(Some(Self::of(Zeroizing::new(bytes)))),
+            Err(_) => {
+                let found = fs::metadata(path).map_or(bytes.len() as u64, |meta| meta.len());
+                Err(KeyError::Size { path: path.to_owned(), found })
+            }
+        }
+    }
+
+    /// Writes it to a file that must not be there yet.
+    ///
+    /// # Errors
+    /// When the file is there, or cannot be written.
+    pub fn write_new(&self, path: &Path) -> io::Result<()> {
+        let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(path)?;
+        file.write_all(self.bytes.as_slice())?;
+        file.sync_all()?;
+        path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+    }
+}
+
+/// Where the key may be.
+#[derive(Clone, Debug, Default)]
+pub struct KeyPlaces {
+    /// systemd's folder of credentials.
+    pub credentials: Option<PathBuf>,
+    /// The file that `DUDUCLAW_KEY_FILE` names.
+    pub variable: Option<PathBuf>,
+    /// The file that `[secrets] key_file` names.
+    pub configured: Option<PathBuf>,
+    /// The home, where a key is made.
+    pub home: Option<PathBuf>,
+    /// The folder of stored accounts, where sealed values may be.
+    pub accounts: Option<PathBuf>,
+}
+
+impl KeyPlaces {
+    /// No place.
+    #[must_use]
+    pub fn nowhere() -> Self {
+        Self::default()
+    }
+
+    /// The home alone.
+    #[must_use]
+    pub fn in_home(home: PathBuf) -> Self {
+        Self { accounts: Some(home.join("accounts")), home: Some(home), ..Self::default() }
+    }
+
+    /// The key in use, from the first place that has one. A place that the user named must have one.
+    ///
+    /// # Errors
+    /// When it is there and cannot be had.
+    pub fn find(&self) -> Result<Option<Key>, KeyError> {
+        if let Some(key) =
+            self.credentials.as_deref().map(|folder| Key::read(&folder.join(CREDENTIAL))).transpose()?.flatten()
+        {
+            return Ok(Some(key));
+        }
+        let own = self.home.as_deref().map(|home| home.join("key"));
+        let elsewhere = |path: &&PathBuf| Some(*path) != own.as_ref();
+        if let Some(named) = [&self.variable, &self.configured].into_iter().flatten().find(elsewhere) {
+            let missing = || KeyError::Unreadable { path: named.clone(), source: io::ErrorKind::NotFound.into() };
+            return Key::read(named)?.map(Some).ok_or_else(missing);
+        }
+        own.map(|own| Key::read(&own)).transpose().map(Option::flatten)
+    }
+
+    /// The key to seal with; made where there is none and nothing is sealed.
+    ///
+    /// # Errors
+    /// When it cannot be had or made, or the home's secrets are sealed with another.
+    pub fn find_or_make(&self) -> Result<Key, KeyError> {
+        let key = match self.find()? {
+            Some(key) => key,
+            None => self.make()?,
+        };
+        self.agree_with_home(&key)?;
+        Ok(key)
+    }
+
+    fn make(&self) -> Result<Key, KeyError> {
+        let path = self.home.as_deref().map(|home| home.join("key")).unwrap_or_default();
+        let unmade = |source| KeyError::Unmade { path: path.clone(), source };
+        if let Some(sealed) = self.accounts.as_deref().and_then(first_sealed) {
+            return Err(KeyError::Lost { path, sealed });
+        }
+        let key = Key::random().map_err(unmade)?;
+        match key.write_new(&path) {
+            Ok(()) => Ok(key),
+            // Another process made one meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                Key::read(&path)?.ok_or_else(|| unmade(io::ErrorKind::NotFound.into()))
+            }
+            Err(error) => Err(unmade(error)),
+        }
+    }
+
+    /// The home remembers its key's id, so that two processes with different keys do not seal in turns.
+    fn agree_with_home(&self, key: &Key) -> Result<(), KeyError> {
+        let Some(path) = self.home.as_deref().map(|home| home.join("key.id")) else { return Ok(()) };
+        let unmade = |source| KeyError::Unmade { path: path.clone(), source };
+        match fs::read_to_string(&path) {
+            Ok(text) => match KeyId::parse(text.trim()) {
+                Some(id) if id != key.id => Err(KeyError::Other { sealed_with: id, found: key.id.clone() }),
+                Some(_) | None => Ok(()),
+            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let made = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path);
+                made.and_then(|mut file| file.write_all(key.id.0.as_bytes())).map_err(unmade)
+            }
+            Err(error) => Err(unmade(error)),
+        }
+    }
+}
+
+/// A file of the store in which something is sealed.
+fn first_sealed(accounts: &Path) -> Option<PathBuf> {
+    let families = fs::read_dir(accounts).ok()?.flatten();
+    let files = families.filter_map(|family| fs::read_dir(family.path()).ok()).flat_map(Iterator::flatten);
+    let holds = |path: &PathBuf| {
+        fs::read(path).is_ok_and(|bytes| memchr::memmem::find(&bytes, super::MARK.as_bytes()).is_some())
+    };
+    files.map(|file| file.path()).find(holds)
+}
+
+pub(super) fn fill_random(bytes: &mut [u8]) -> io::Result<()> {
+    let filled = rustix::rand::getrandom(&mut *bytes, rustix::rand::GetRandomFlags::empty())?;
+    if filled == bytes.len() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_made_once_and_for_its_owner_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let places = KeyPlaces::in_home(home.path().to_owned());
+        assert!(places.find().unwrap().is_none());
+        let made = places.find_or_make().unwrap();
+        assert_eq!(places.find_or_make().unwrap().id(), made.id());
+        let meta = fs::metadata(home.path().join("key")).unwrap();
+        assert_eq!((meta.len(), meta.permissions().mode() & 0o777), (32, 0o600));
+        assert_eq!(fs::read_to_string(home.path().join("key.id")).unwrap(), made.id().to_string());
+    }
+
+    #[test]
+    fn processes_that_make_a_key_at_once_have_the_same() {
+        let home = tempfile::tempdir().unwrap();
+        let make = || KeyPlaces::in_home(home.path().to_owned()).make().unwrap().id().clone();
+        let ids: Vec<KeyId> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(make)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_a_key_is_an_error_and_stays_as_it_is() {
+        for bytes in [&b""[..], b"short", &[1; 33]] {
+            let home = tempfile::tempdir().unwrap();
+            fs::write(home.path().join("key"), bytes).unwrap();
+            let error = KeyPlaces::in_home(home.path().to_owned()).find_or_make().unwrap_err();
+            assert!(matches!(error, KeyError::Size { .. }), "{error}");
+            assert_eq!(fs::read(home.path().join("key")).unwrap(), bytes);
+        }
+    }
+
+    #[test]
+    fn no_key_is_made_while_something_is_sealed() {
+        let home = tempfile::tempdir().unwrap();
+        let family = home.path().join("accounts/claude");
+        fs::create_dir_all(&family).unwrap();
+        fs::write(family.join("work.json"), r#"{"t": "duduclaw-sealed:1:0123456789abcdef:AAAA"}"#).unwrap();
+        let error = KeyPlaces::in_home(home.path().to_owned()).find_or_make().unwrap_err();
+        assert!(error.to_string().contains("work.json"), "{error}");
+        assert!(!home.path().join("key").exists());
+    }
+
+    #[test]
+    fn the_places_are_asked_in_order_and_a_named_one_must_have_a_key() {
+        let (home, named) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let write = |name: &str, byte: u8| {
+            let path = named.path().join(name);
+            fs::write(&path, [byte; 32]).unwrap();
+            path
+        };
+        let (variable, configured) = (write("variable", 1), write("configured", 2));
+        write(CREDENTIAL, 3);
+        fs::write(home.path().join("key"), [4; 32]).unwrap();
+        let mut places = KeyPlaces::in_home(home.path().to_owned());
+        let first = |places: &KeyPlaces| places.find().unwrap().unwrap().bytes()[0];
+        assert_eq!(first(&places), 4);
+        places.configured = Some(configured);
+        assert_eq!(first(&places), 2);
+        places.variable = Some(variable);
+        assert_eq!(first(&places), 1);
+        places.credentials = Some(named.path().to_owned());
+        assert_eq!(first(&places), 3);
+        places = KeyPlaces { configured: Some(home.path().join("gone")), ..KeyPlaces::in_home(home.path().to_owned()) };
+        assert!(matches!(places.find(), Err(KeyError::Unreadable { .. })), "the home's key is not taken in its place");
+        let own = Some(home.path().join("key"));
+        fs::remove_file(home.path().join("key")).unwrap();
+        places = KeyPlaces { configured: own, ..KeyPlaces::in_home(home.path().to_owned()) };
+        assert!(places.find_or_make().is_ok(), "the home's own key, named, is made like it");
+    }
+
+    #[test]
+    fn a_home_that_is_sealed_with_another_key_is_not_sealed_with_this_one() {
+        let home = tempfile::tempdir().unwrap();
+        let places = KeyPlaces::in_home(home.path().to_owned());
+        places.find_or_make().unwrap();
+        fs::write(home.path().join("other"), [9; 32]).unwrap();
+        let other = KeyPlaces { configured: Some(home.path().join("other")), ..places };
+        assert!(matches!(other.find_or_make(), Err(KeyError::Other { .. })));
+    }
+}
