@@ -43,7 +43,7 @@ use crate::gateway::arrival::Arrival;
 use crate::gateway::control::{Answering, Control};
 use crate::gateway::live::Live;
 
-pub use accounts::{AccountAnswer, AccountsView, ListedAccount, RemovedAnswer};
+pub use accounts::{AccountAnswer, AccountsView, ListedAccount, ProbeAnswer, ProbeVerdict, RemovedAnswer};
 pub use activity::{ActivityView, EventView, SeverityWord};
 pub use counts::Counts;
 pub use desk::{AmendFault, ConfigKeeper, Desk, Keeping, Refused, Reloaded};

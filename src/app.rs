@@ -37,7 +37,7 @@ use crate::channels::Channels;
 use crate::config::Ready;
 use crate::config::report::{self, Report};
 use crate::config::settings::Settings;
-use crate::credentials::{Environment, KeyPlaces, Sealer, TokenExchange, Vault, VaultParts};
+use crate::credentials::{Checker, Environment, KeyPlaces, Sealer, TokenExchange, Vault, VaultParts};
 use crate::gateway::arrival::Door;
 use crate::gateway::body::Room;
 use crate::gateway::bounds::{Bounds, saturated};
@@ -205,6 +205,7 @@ pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) ->
     let desk = Desk {
         fleet: fleet.clone(),
         vault: vault.clone(),
+        checker: Checker { vault: vault.clone(), client: client.clone(), clock: Arc::clone(&clock) },
         counts,
         live: Arc::clone(&live),
         clock: Arc::clone(&clock),

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 mod accounts;
+mod activity;
 mod check;
 mod claude;
 mod completions;
@@ -21,9 +22,11 @@ mod demo;
 mod env;
 mod logging;
 mod notify;
+mod route;
 mod serve;
 mod service;
 mod status;
+mod stream;
 mod words;
 
 /// What a command's exit status says.
@@ -96,9 +99,19 @@ pub enum Command {
         after_help = "Example:\n  duduclaw status --json\n\nExit status: 0 all accounts serve, 3 some do not, 4 no daemon answers."
     )]
     Status(status::StatusArgs),
-    /// List accounts, and pause, resume, clear, switch or remove one.
+    /// List accounts, and pause, resume, clear, probe, switch or remove one.
     #[command(after_help = "Example:\n  duduclaw accounts list\n  duduclaw accounts pause work")]
     Accounts(accounts::AccountsArgs),
+    /// Show what happened, and with --follow what happens.
+    #[command(
+        after_help = "Example:\n  duduclaw activity --follow\n  duduclaw activity --severity warning --json\n\nExit status: 0 done, 4 no daemon answers."
+    )]
+    Activity(activity::ActivityArgs),
+    /// Explain where a request for a model would go now.
+    #[command(
+        after_help = "Example:\n  duduclaw route --explain --model claude-opus-5-5\n\nExit status: 0 it would be sent, 3 nothing can serve it now, 4 no daemon answers."
+    )]
+    Route(route::RouteArgs),
     /// Print the variables that point a client here.
     #[command(after_help = "Example:\n  eval \"$(duduclaw env)\" && claude")]
     Env(env::EnvArgs),
@@ -121,7 +134,7 @@ pub fn main() -> ExitCode {
         Err(error) if is_closed_pipe(&error) => Exit::Done.into(),
         Err(error) => {
             eprintln!("duduclaw: {error:#}");
-            error.downcast_ref::<Ended>().map_or(Exit::Failed, |ended| ended.exit).into()
+            Ended::exit_of(&error).into()
         }
     }
 }
@@ -138,6 +151,11 @@ impl Ended {
     /// The error that ends a command so.
     pub(crate) fn error(exit: Exit, text: String) -> anyhow::Error {
         Self { exit, text }.into()
+    }
+
+    /// The exit code that an error calls for.
+    pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
+        error.downcast_ref::<Self>().map_or(Exit::Failed, |ended| ended.exit)
     }
 }
 
@@ -175,6 +193,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Check(args) => check::run(&args, &globals)?,
         Command::Status(args) => runtime()?.block_on(status::run(args, &globals))?,
         Command::Accounts(args) => runtime()?.block_on(accounts::run(args, &globals))?,
+        Command::Activity(args) => runtime()?.block_on(activity::run(args, &globals))?,
+        Command::Route(args) => runtime()?.block_on(route::run(args, &globals))?,
         Command::Env(args) => env::run(&args, &globals)?,
         Command::Service(args) => service::run(&args, &globals)?,
         Command::Sim(args) => {

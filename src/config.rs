@@ -15,6 +15,7 @@ pub mod operators;
 pub mod origin;
 pub mod problem;
 mod raw;
+pub mod referred;
 pub mod reload;
 pub mod report;
 pub mod secret;

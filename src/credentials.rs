@@ -6,6 +6,7 @@
 //!
 //! Never here: which account serves a request.
 
+mod check;
 mod document;
 mod error;
 mod exchange;
@@ -19,6 +20,7 @@ mod store;
 mod trace;
 mod vault;
 
+pub use check::{Checked, Checker, Subject};
 pub use error::SourceError;
 pub use exchange::{
     CLAUDE_CLIENT_ID, CLAUDE_SCOPES, CLAUDE_TOKEN_URL, CLAUDE_TOKEN_URL_VARIABLE, OWN_USER_AGENT, TokenEndpoint,

@@ -3,9 +3,12 @@
 mod act;
 mod amend;
 mod list;
+mod probe;
 
 pub(super) use act::{clear, pause, resume};
 pub use amend::RemovedAnswer;
 pub(super) use amend::{disable, enable, priority, remove};
 pub(super) use list::list;
 pub use list::{AccountAnswer, AccountsView, ListedAccount};
+pub(super) use probe::probe;
+pub use probe::{ProbeAnswer, ProbeVerdict};

@@ -1,10 +1,14 @@
-//! The configuration: reading it again.
+//! The configuration: showing it, and reading it again.
+
+mod show;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::fault::{Fault, FaultKind};
 use super::verb::{Call, Nothing};
+
+pub(super) use show::show;
 
 /// What a configuration came to that was put in force.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

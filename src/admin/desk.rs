@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 use super::counts::Counts;
 use crate::amend::{AmendError, Change, advice};
 use crate::config::topology::Topology;
-use crate::credentials::Vault;
+use crate::credentials::{Checker, Vault};
 use crate::gateway::live::Live;
 
 /// The fleet and all around it.
@@ -24,6 +24,8 @@ pub struct Desk {
     pub fleet: Fleet,
     /// What is known of its secrets.
     pub vault: Vault,
+    /// Asks providers about credentials.
+    pub checker: Checker,
     /// What became of its attempts.
     pub counts: Counts,
     /// The configuration in force.

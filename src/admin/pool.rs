@@ -90,7 +90,7 @@ pub struct PoolAccount {
     pub plan: Option<String>,
     /// When the access token ends, epoch seconds.
     pub expires_at: Option<i64>,
-    /// When the credential was last asked about, epoch seconds.
+    /// When the provider last said, asked about it, whether it knows the credential, epoch seconds.
     pub last_probe: Option<i64>,
     /// Attempts.
     pub requests: Count,
@@ -209,7 +209,7 @@ impl About<'_> {
             spend: SpendView::default(),
             plan: None,
             expires_at: credential.and_then(|credential| credential.expires_at).map(|at| at.as_secs()),
-            last_probe: None,
+            last_probe: self.health.asked_at().map(|at| at.as_secs()),
             mean_latency_ms: (requests.attempted > 0).then(|| requests.head_ms as f64 / requests.attempted as f64),
             requests,
             in_flight: self.seen.map_or(0, |seen| seen.tally.in_flight),

@@ -40,6 +40,13 @@ pub(super) fn verbs() -> Vec<Verb> {
         )
         .refusing(NAMED),
         Verb::write(
+            "accounts.probe",
+            post("/accounts/{account}/probe"),
+            "Asks the provider whether it knows an account's credential",
+            accounts::probe,
+        )
+        .refusing(NAMED),
+        Verb::write(
             "accounts.enable",
             post("/accounts/{account}/enable"),
             "Switches an account on, in the configuration file",
@@ -82,6 +89,7 @@ pub(super) fn verbs() -> Vec<Verb> {
             route::explain,
         )
         .refusing(FOUND),
+        Verb::read("config.show", "/config", "The configuration in force, without secrets", config::show),
         Verb::write(
             "config.reload",
             post("/config/reload"),

@@ -3,6 +3,7 @@
 mod act;
 mod amend;
 mod list;
+mod probe;
 
 use clap::{Args, Subcommand};
 use duduclaw_actors::roster::Switch;
@@ -10,7 +11,7 @@ use duduclaw_actors::roster::Switch;
 use super::{Exit, Globals};
 use crate::amend::Change;
 
-/// List accounts, and pause, resume, clear, switch or remove one.
+/// List accounts, and pause, resume, clear, probe, switch or remove one.
 #[derive(Debug, Args)]
 pub struct AccountsArgs {
     #[command(subcommand)]
@@ -45,6 +46,11 @@ enum AccountsCommand {
         after_help = "Example:\n  duduclaw accounts clear work\n\nExit status: 0 done, 1 it cannot be done, 4 no daemon answers."
     )]
     Clear(Account),
+    /// Ask the provider now whether it knows an account's credential.
+    #[command(
+        after_help = "Example:\n  duduclaw accounts probe work\n\nExit status: 0 it does, 1 it cannot be asked, 3 it does not or says nothing, 4 no daemon answers."
+    )]
+    Probe(probe::ProbeArgs),
     /// Give an account another priority, in the configuration file; lower is preferred.
     #[command(
         after_help = "Example:\n  duduclaw accounts priority work 10\n\nExit status: 0 done, 1 it cannot be done."
@@ -77,6 +83,7 @@ struct Priority {
 pub(super) async fn run(args: AccountsArgs, globals: &Globals) -> anyhow::Result<Exit> {
     match args.command {
         AccountsCommand::List(args) => list::run(&args, globals).await,
+        AccountsCommand::Probe(args) => probe::run(&args, globals).await,
         AccountsCommand::Enable(of) => amend::run(globals, &of.account, Change::Switch(Switch::On)).await,
         AccountsCommand::Disable(of) => amend::run(globals, &of.account, Change::Switch(Switch::Off)).await,
         AccountsCommand::Priority(to) => amend::run(globals, &to.account, Change::Priority(to.priority)).await,

@@ -9,7 +9,7 @@ use anyhow::Result;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Ended, Exit, Globals};
 use crate::app::{Configuration, DaemonRecord, Home};
@@ -96,6 +96,24 @@ impl Control {
                 Err(Ended::error(Exit::Failed, format!("the daemon at {} answered {status}: {text}", self.shown)))
             }
         }
+    }
+
+    /// Opens a stream that has no end.
+    ///
+    /// # Errors
+    /// When the daemon does not answer, or refuses.
+    pub(super) async fn stream(&self, path: &str, query: &Map<String, Value>) -> Result<reqwest::Response> {
+        let mut request = self.client.get(format!("{}{path}", self.base)).query(query);
+        if let Some(key) = &self.key {
+            request = request.bearer_auth(key.expose_secret());
+        }
+        let answer = request.send().await.map_err(|error| self.silent(&error))?;
+        let status = answer.status();
+        if status.is_success() {
+            return Ok(answer);
+        }
+        let text = answer.text().await.unwrap_or_default();
+        Err(Ended::error(Exit::Failed, format!("the daemon at {} answered {status}: {text}", self.shown)))
     }
 
     fn silent(&self, error: &reqwest::Error) -> anyhow::Error {

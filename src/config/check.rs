@@ -97,6 +97,7 @@ impl Checker<'_> {
             log: self.log(raw.log.as_deref()),
             notify: self.notify(raw),
             webhooks: self.webhooks(raw),
+            referred: self.document.referred().clone(),
         }
     }
 

@@ -15,6 +15,7 @@ use toml::de::{DeTable, DeValue};
 pub(crate) use deserialize::{At, Mark, Ordered};
 
 use crate::config::problem::{Place, Problem, Severity};
+use crate::config::referred::Referred;
 use crate::config::surroundings::Surroundings;
 use fault::{Fault, Segment};
 
@@ -41,16 +42,13 @@ struct Entry {
     node: Node,
 }
 
-/// Shorter values are no secrets, and occur in texts by chance.
-const SHORTEST_SECRET: usize = 6;
-
 /// The whole tree, with the places that its marks stand for.
 pub(crate) struct Document {
     root: Node,
     places: Vec<Place>,
     whole: Place,
     /// What `${…}` references stood for.
-    referred: Vec<String>,
+    referred: Referred,
     /// Tables that something was left out of.
     fragments: Vec<Mark>,
 }
@@ -61,8 +59,13 @@ impl Document {
         let parsed = DeTable::parse(text).map_err(|error| syntax_problem(&error, text, file))?;
         let whole = if file.is_empty() { Place::BuiltIn } else { Place::Whole(file.to_owned()) };
         let empty = Node { mark: Mark(0), value: Value::Table(Vec::new()) };
-        let mut document =
-            Self { root: empty, places: vec![whole.clone()], whole, referred: Vec::new(), fragments: Vec::new() };
+        let mut document = Self {
+            root: empty,
+            places: vec![whole.clone()],
+            whole,
+            referred: Referred::default(),
+            fragments: Vec::new(),
+        };
         let lines = Lines { text, file };
         document.root.value = document.table(parsed.into_inner(), &lines);
         Ok(document)
@@ -98,8 +101,12 @@ impl Document {
 
     /// Takes out of a text whatever a `${…}` reference stood for: that may be a secret.
     pub(crate) fn scrub(&self, text: &str) -> String {
-        let telling = self.referred.iter().filter(|value| value.len() >= SHORTEST_SECRET);
-        telling.fold(text.to_owned(), |text, value| text.replace(value.as_str(), "(not shown)"))
+        self.referred.scrub(text)
+    }
+
+    /// What `${…}` references stood for.
+    pub(crate) fn referred(&self) -> &Referred {
+        &self.referred
     }
 
     /// Whether something that does not fit was left out of this table: what is missing there may have been it.

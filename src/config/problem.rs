@@ -86,8 +86,13 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
 /// A configured value as it may be shown: quoted, unless it is long or looks like a secret.
 #[must_use]
 pub fn shown(value: &str) -> String {
-    let secretive = ["sk-", "ddj_", "eyJ", "AIza"].iter().any(|prefix| value.contains(prefix));
-    if secretive || value.chars().count() > 64 { "(not shown)".to_owned() } else { format!("{value:?}") }
+    if is_secretive(value) || value.chars().count() > 64 { "(not shown)".to_owned() } else { format!("{value:?}") }
+}
+
+/// Whether a value looks like a secret.
+#[must_use]
+pub fn is_secretive(value: &str) -> bool {
+    ["sk-", "ddj_", "dda_", "eyJ", "AIza"].iter().any(|prefix| value.contains(prefix))
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ pub use fleet::{AccountDefaults, AccountEntry, AuthMode, ModelEntry, Protocol, R
 use super::bind::Bind;
 use super::clients::Clients;
 use super::operators::{Operator, Operators};
+use super::referred::Referred;
 use crate::credentials::Sealing;
 
 /// The whole configuration.
@@ -57,6 +58,8 @@ pub struct Settings {
     pub notify: Option<Target>,
     /// `[channels.webhook.…]`.
     pub webhooks: Vec<Webhook>,
+    /// What stood for something else in the file, and is not shown.
+    pub referred: Referred,
 }
 
 /// `[channels.webhook.NAME]`.

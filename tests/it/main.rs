@@ -36,6 +36,7 @@ mod notify;
 mod outage;
 mod panics;
 mod paths;
+mod probe;
 mod refresh;
 mod reload;
 mod request_end;

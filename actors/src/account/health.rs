@@ -87,7 +87,7 @@ use self::report::Report;
 pub use self::snapshot::{RestoreError, Snapshot};
 use self::spend::Spend;
 use super::quota::Quota;
-use crate::clock::{Deadline, Timestamp};
+use crate::clock::{Deadline, Timestamp, Wall};
 use crate::event::{EventKind, Severity};
 use crate::id::{AccountId, EvidenceSeq, Generation};
 use crate::outcome::Cause;
@@ -201,6 +201,12 @@ impl Health {
     #[must_use]
     pub fn quota(&self) -> &Quota {
         &self.quota
+    }
+
+    /// When the provider last said, asked about the present credential, whether it knows it.
+    #[must_use]
+    pub fn asked_at(&self) -> Option<Wall> {
+        self.credential.asked_at()
     }
 
     /// How often in a row the present credential was refused.

@@ -9,6 +9,7 @@ use toml::de::DeValue;
 use super::fault::Segment;
 use super::{Document, Entry, Lines, Mark, Node, Value};
 use crate::config::problem::{Place, Problem, Severity};
+use crate::config::referred::Referred;
 use crate::config::surroundings::Surroundings;
 
 const PREFIX: &str = "DUDUCLAW_";
@@ -88,7 +89,7 @@ pub(super) fn references(document: &mut Document, surroundings: &dyn Surrounding
     for broken in failed.iter().filter(|f| f.severity == Severity::Error) {
         document.leave_out(&broken.path);
     }
-    document.referred = stood_for;
+    document.referred = Referred::new(stood_for);
     let problem = |f: Failed| Problem { severity: f.severity, place: document.place(f.mark), text: f.text };
     failed.into_iter().map(problem).collect()
 }

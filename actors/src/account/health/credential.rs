@@ -27,6 +27,8 @@ pub(super) struct Credential {
     ends: Option<Wall>,
     /// Which warning of that end was told last.
     warned: Warned,
+    /// When the provider last said, asked about it, whether it knows it.
+    asked_at: Option<Wall>,
 }
 
 /// Which warning of a credential's end was told last.
@@ -54,6 +56,10 @@ impl Credential {
             (None, Some(access_until)) => CredentialState::NeedsLogin { access_until },
             (None, None) => CredentialState::Usable,
         }
+    }
+
+    pub(super) fn asked_at(&self) -> Option<Wall> {
+        self.asked_at
     }
 
     pub(super) fn is_broken(&self) -> bool {
@@ -180,8 +186,9 @@ impl Health {
             Verdict::Valid => self.found_valid(sent_at, report),
             Verdict::InvalidToken => self.auth.refused(Cause::InvalidToken, sent_at, report),
             Verdict::OrgRefused => self.auth.refused(Cause::OrgDisabled, sent_at, report),
-            Verdict::Undecided => {}
+            Verdict::Undecided => return,
         }
+        self.credential.asked_at = Some(report.now.wall);
     }
 
     fn found_valid(&mut self, sent_at: Timestamp, report: &mut Report<'_>) {

@@ -1,0 +1,88 @@
+//! `accounts.probe`: asks the provider now whether it knows an account's credential, and tells the account.
+
+use duduclaw_actors::account::health::{HealthEvent, Verdict};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::act::{Which, answer, deliver};
+use super::list::ListedAccount;
+use crate::admin::fault::{Fault, FaultKind};
+use crate::admin::verb::Call;
+use crate::config::settings::AuthMode;
+use crate::credentials::{Checked, NotNow, Subject};
+
+/// What a check said.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ProbeAnswer {
+    /// What the provider said of the credential.
+    pub verdict: ProbeVerdict,
+    /// The same in a sentence.
+    pub summary: String,
+    /// The provider's status; null if it was not asked, or did not answer.
+    pub status: Option<u16>,
+    /// The account as it stands now.
+    pub account: ListedAccount,
+}
+
+/// What a check said of a credential.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProbeVerdict {
+    /// The provider knows it.
+    Valid,
+    /// The provider refuses it.
+    InvalidToken,
+    /// The organisation refuses.
+    OrgRefused,
+    /// Nothing was learnt.
+    Undecided,
+    /// There is nothing to ask with; why, says the summary.
+    NotAsked,
+}
+
+/// Asks about an account's credential.
+pub(in crate::admin) async fn probe(call: Call, which: Which) -> Result<ProbeAnswer, Fault> {
+    let topology = &call.live.topology;
+    let account = topology.account_named(&which.account)?;
+    let element = topology.representative(account).and_then(|entry| topology.elements().get(entry.element));
+    let element = element.filter(|element| element.auth != AuthMode::Passthrough && element.auth != AuthMode::None);
+    let element = element.ok_or_else(|| {
+        Fault::new(FaultKind::Unprocessable, format!("{:?} has no credential of its own to ask about", which.account))
+    })?;
+    let subject = Subject { account, base_url: &element.base_url, user_agent: element.user_agent.as_ref() };
+    let checked = call.desk.checker.check(subject).await;
+    if let Ok(Checked { verdict, generation, sent_at, .. }) = checked {
+        deliver(&call, account, HealthEvent::Probed { verdict, generation, sent_at }).await?;
+    }
+    let shown = answer(&call, account, &which.account).await?.account;
+    let (verdict, summary) = match &checked {
+        Ok(checked) => said(checked),
+        Err(why) => unasked(*why),
+    };
+    Ok(ProbeAnswer { verdict, summary, status: checked.ok().and_then(|checked| checked.status), account: shown })
+}
+
+fn said(checked: &Checked) -> (ProbeVerdict, String) {
+    let (verdict, text) = match checked.verdict {
+        Verdict::Valid => (ProbeVerdict::Valid, "the provider knows the credential"),
+        Verdict::InvalidToken => (ProbeVerdict::InvalidToken, "the provider refuses the credential; log in again"),
+        Verdict::OrgRefused => {
+            (ProbeVerdict::OrgRefused, "the organisation refuses it; use an API key, or ask its administrator")
+        }
+        Verdict::Undecided => (ProbeVerdict::Undecided, "nothing was learnt of the credential"),
+    };
+    let how = match (checked.verdict, checked.status) {
+        (Verdict::Undecided, Some(status)) => format!(": the provider answered {status}"),
+        (Verdict::Undecided, None) => ": there was no answer".to_owned(),
+        (Verdict::Valid | Verdict::InvalidToken | Verdict::OrgRefused, _) => String::new(),
+    };
+    (verdict, format!("{text}{how}"))
+}
+
+fn unasked(why: NotNow) -> (ProbeVerdict, String) {
+    let verdict = match why {
+        NotNow::Renewing | NotNow::Postponed(_) => ProbeVerdict::Undecided,
+        NotNow::Unknown | NotNow::NoSecret | NotNow::Broken(_) | NotNow::LoginNeeded => ProbeVerdict::NotAsked,
+    };
+    (verdict, format!("the provider was not asked: {why}"))
+}

@@ -1,0 +1,145 @@
+//! Asking a provider whether it knows a credential: one small question with exactly that secret, and what the answer
+//! means for it.
+//!
+//! A login whose token has ended is renewed first, under the usual lock; one that is refused is renewed once and asked
+//! about again, since only a refusal that a renewal does not cure says something of the login. Never here: what the
+//! verdict means for the account, and when to ask.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use duduclaw_actors::account::health::Verdict;
+use duduclaw_actors::clock::{SharedClock, Timestamp};
+use duduclaw_actors::id::{AccountId, CredentialKind, Generation};
+use http::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue, USER_AGENT};
+use http::{HeaderName, Method, StatusCode};
+
+use super::exchange::OWN_USER_AGENT;
+use super::vault::{Held, NotNow, Patience, Rejection, Vault};
+use crate::config::origin::BaseUrl;
+use crate::upstream::client::Client;
+use crate::upstream::question::ask;
+
+/// How long one answer may take.
+const WITHIN: Duration = Duration::from_secs(10);
+
+const PATH: &str = "/v1/models";
+const BETA: HeaderName = HeaderName::from_static("anthropic-beta");
+const BETA_OF_LOGINS: HeaderValue = HeaderValue::from_static("oauth-2025-04-20");
+const VERSION: HeaderName = HeaderName::from_static("anthropic-version");
+const VERSION_WE_SPEAK: HeaderValue = HeaderValue::from_static("2023-06-01");
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+
+/// What asks.
+#[derive(Clone)]
+pub struct Checker {
+    /// The secrets.
+    pub vault: Vault,
+    /// The way to the providers.
+    pub client: Client,
+    /// Tells the time.
+    pub clock: SharedClock,
+}
+
+/// Whose credential is asked about, and where.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The account.
+    pub account: AccountId,
+    /// Its provider.
+    pub base_url: &'a BaseUrl,
+    /// The name under which we ask, if not our own.
+    pub user_agent: Option<&'a HeaderValue>,
+}
+
+/// What was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// What it says of the credential.
+    pub verdict: Verdict,
+    /// The credential that was asked about.
+    pub generation: Generation,
+    /// When it was asked.
+    pub sent_at: Timestamp,
+    /// The status, if there was an answer.
+    pub status: Option<u16>,
+}
+
+impl Checker {
+    /// Asks.
+    ///
+    /// # Errors
+    /// When there is no secret to ask with, and why.
+    pub async fn check(&self, subject: Subject<'_>) -> Result<Checked, NotNow> {
+        let held = self.vault.fresh(subject.account, Patience::Full).await?;
+        let checked = self.ask(subject, &held).await;
+        if checked.verdict != Verdict::InvalidToken {
+            return Ok(checked);
+        }
+        let rejected = held.secret.fingerprint();
+        match self.vault.refresh_rejected(subject.account, rejected, Patience::Full).await {
+            Rejection::Refreshed(other) | Rejection::Adopted(other) => Ok(self.ask(subject, &other).await),
+            Rejection::Failed | Rejection::StillRenewing => Ok(Checked { verdict: Verdict::Undecided, ..checked }),
+            Rejection::StillSame | Rejection::GrantLost | Rejection::Broken(_) => Ok(checked),
+        }
+    }
+
+    async fn ask(&self, subject: Subject<'_>, held: &Arc<Held>) -> Checked {
+        let sent_at = self.clock.now();
+        let status = match request(subject, held) {
+            Some(request) => ask(&self.client, request, WITHIN).await.ok().map(|reply| reply.status),
+            None => None,
+        };
+        let verdict = status.map_or(Verdict::Undecided, verdict);
+        Checked { verdict, generation: held.generation, sent_at, status: status.map(|status| status.as_u16()) }
+    }
+}
+
+/// What a status says of the credential that was shown. Only three say anything.
+fn verdict(status: StatusCode) -> Verdict {
+    match status {
+        StatusCode::OK => Verdict::Valid,
+        StatusCode::UNAUTHORIZED => Verdict::InvalidToken,
+        StatusCode::FORBIDDEN => Verdict::OrgRefused,
+        _ => Verdict::Undecided,
+    }
+}
+
+fn request(subject: Subject<'_>, held: &Held) -> Option<reqwest::Request> {
+    let url = subject.base_url.join(PATH).parse().ok()?;
+    let mut request = reqwest::Request::new(Method::GET, url);
+    *request.headers_mut() = headers(subject, held);
+    Some(request)
+}
+
+fn headers(subject: Subject<'_>, held: &Held) -> HeaderMap {
+    let own = || HeaderValue::from_static(OWN_USER_AGENT);
+    let mut headers = HeaderMap::new();
+    headers.insert(USER_AGENT, subject.user_agent.cloned().unwrap_or_else(own));
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+    headers.insert(VERSION, VERSION_WE_SPEAK);
+    match held.kind {
+        CredentialKind::ApiKey => {
+            headers.insert(API_KEY, held.secret.plain_header());
+        }
+        CredentialKind::Oauth | CredentialKind::SetupToken | CredentialKind::Keychain | CredentialKind::None => {
+            headers.insert(AUTHORIZATION, held.secret.bearer());
+            headers.insert(BETA, BETA_OF_LOGINS);
+        }
+    }
+    headers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_three_statuses_say_anything_of_a_credential() {
+        let of = |status| verdict(StatusCode::from_u16(status).expect("a status"));
+        assert_eq!([of(200), of(401), of(403)], [Verdict::Valid, Verdict::InvalidToken, Verdict::OrgRefused]);
+        for status in [204, 301, 400, 402, 404, 429, 500, 503, 529] {
+            assert_eq!(of(status), Verdict::Undecided, "{status}");
+        }
+    }
+}
