@@ -21,6 +21,7 @@ mod pool;
 mod rest;
 mod route;
 mod rpc;
+mod store;
 mod table;
 mod verb;
 
@@ -51,6 +52,7 @@ pub use events::FOLLOWERS;
 pub use health::HealthView;
 pub use pool::{PoolAccount, PoolProvider, PoolView, SpendView, WindowView};
 pub use route::{RouteCandidate, RoutePlace, RouteUpstream, RouteView};
+pub use store::{StoreView, StoreWord};
 
 /// The control API.
 pub struct Admin {

@@ -6,6 +6,7 @@
 //! Stopping: 1 no new connection · 2 idle connections close after a moment · 3 answers in flight have their time, then
 //! end with an error event · 4 the fleet writes down what it knows · 5 the sockets and the lock go.
 
+mod companion;
 mod doors;
 mod expiry;
 mod home;
@@ -23,7 +24,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use duduclaw_actors::clock::SharedClock;
 use duduclaw_actors::event::{EventKind, Severity};
-use duduclaw_actors::journal::Keep;
+use duduclaw_actors::journal::{Keep, OpenStore};
 use duduclaw_actors::outcome::Evidence;
 use duduclaw_actors::ports::{ActorKind, Heartbeat, Observer};
 use duduclaw_actors::root::{Fleet, Ports, StartError as FleetError};
@@ -46,7 +47,6 @@ use crate::gateway::listener::{Accepting, Address, BindError, accept};
 use crate::gateway::live::Live;
 use crate::gateway::service::Gateway;
 use crate::metrics::{Metrics, MetricsObserver};
-use crate::store::{StoreFile, in_memory};
 use crate::upstream::client::Client;
 
 pub use home::{DaemonRecord, Home, HomeError};
@@ -61,6 +61,17 @@ const IDLE_GRACE: Duration = Duration::from_secs(5);
 /// How many may wait for an account when requests at once are not bounded.
 const HELD_UNBOUNDED: usize = 4096;
 
+/// By what a fleet remembers.
+#[derive(Clone)]
+pub enum Memory {
+    /// The home's store. A companion has it while nobody else does.
+    OfHome,
+    /// For this run alone.
+    OfThisRun,
+    /// Another store.
+    Of(OpenStore),
+}
+
 /// How to run.
 pub struct Options {
     /// The configuration, and how to read it again.
@@ -71,6 +82,8 @@ pub struct Options {
     pub observers: Vec<Box<dyn Observer>>,
     /// Whether this is the home's one daemon, or a gateway for one run beside it.
     pub role: Role,
+    /// By what it remembers.
+    pub memory: Memory,
     /// Where variables are read.
     pub environment: Environment,
 }
@@ -142,7 +155,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
 /// # Errors
 /// When something of it cannot be had; then nothing is left running.
 pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) -> Result<Running, StartError> {
-    let Options { mut configuration, clock, observers, role, environment } = options;
+    let Options { mut configuration, clock, observers, role, memory, environment } = options;
     let loaded = configuration.load();
     let Some(Ready { settings, topology }) = loaded.ready.filter(|_| loaded.report.may_start()) else {
         return Err(StartError::Config(Box::new(loaded.report)));
@@ -166,12 +179,10 @@ pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) ->
     all_observers.extend(observers);
     let client = Client::new(settings.server.timeouts.connect)?;
     let channels = Channels::new(settings.webhooks.clone(), client.clone(), Arc::clone(&environment));
+    let (store, handover) = companion::store(memory, role, &home, &clock);
     let ports = Ports {
         clock: Arc::clone(&clock),
-        store: match role {
-            Role::Daemon => StoreFile::at(home.store_path(), Arc::clone(&clock)).opener(),
-            Role::Companion => in_memory(),
-        },
+        store,
         keep: Keep { rows: settings.store.retention(), ..Keep::default() },
         observers: all_observers,
         heartbeat: Arc::new(Hearts { metrics: Arc::clone(&metrics), others: hearts }),
@@ -180,6 +191,9 @@ pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) ->
     };
     let (fleet, fleet_ended) = Fleet::start(ports, topology.roster().as_ref().clone()).await?;
     let background = CancellationToken::new();
+    if let Some(handover) = handover {
+        companion::give_way(&tasks, home.clone(), fleet.journal.clone(), handover, background.clone());
+    }
     let vault = Vault::new(VaultParts {
         clock: Arc::clone(&clock),
         tracker: tasks.clone(),

@@ -7,5 +7,5 @@ mod file;
 mod memory;
 mod sqlite;
 
-pub use file::StoreFile;
+pub use file::{Handover, StoreFile};
 pub use memory::in_memory;

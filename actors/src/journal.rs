@@ -179,6 +179,19 @@ impl Journal {
         answer.await.map_err(|_| gone())?
     }
 
+    /// Writes what is dirty, then closes the store; it is opened anew when it is next needed.
+    ///
+    /// # Errors
+    /// When it could not be written.
+    pub async fn close_store(&self) -> Result<(), StoreError> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(Msg::Ask(Box::new(move |store| {
+            let _ = reply.send(store.map(|_| ()));
+            Fared::Ill
+        })))?;
+        answer.await.map_err(|_| gone())?
+    }
+
     fn change(&self, table: Table, key: String, value: Option<(u32, Vec<u8>)>) {
         self.mark(|dirty| dirty.change(table, key, value));
     }

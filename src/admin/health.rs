@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
+use super::store::{StoreView, StoreWord};
 use super::verb::{Call, Nothing};
 
 /// The daemon's health.
@@ -31,6 +32,8 @@ pub struct HealthView {
     pub in_flight: u32,
     /// Conversations that are remembered.
     pub conversations: usize,
+    /// What everything is remembered by.
+    pub store: StoreView,
 }
 
 /// The daemon's health in a word.
@@ -39,7 +42,7 @@ pub struct HealthView {
 pub enum HealthWord {
     /// Every account can serve.
     Ok,
-    /// Some can.
+    /// Some can, or all can and the store fails.
     Degraded,
     /// None can.
     Out,
@@ -53,11 +56,12 @@ pub(super) async fn health(call: Call, _: Nothing) -> Result<HealthView, Fault> 
     let snapshot = desk.fleet.failover.snapshot().await.map_err(|error| Fault::unavailable(error.to_string()))?;
     let usable = snapshot.accounts.iter().filter(|account| account.band.is_some_and(|band| band.serves())).count();
     let now = desk.clock.now();
+    let store = StoreView::at(&desk.fleet.journal, now);
     Ok(HealthView {
         status: match usable {
             _ if desk.draining.is_cancelled() => HealthWord::Draining,
             0 => HealthWord::Out,
-            usable if usable == snapshot.accounts.len() => HealthWord::Ok,
+            usable if usable == snapshot.accounts.len() && store.state != StoreWord::Failing => HealthWord::Ok,
             _ => HealthWord::Degraded,
         },
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -70,5 +74,6 @@ pub(super) async fn health(call: Call, _: Nothing) -> Result<HealthView, Fault> 
         usable,
         in_flight: snapshot.accounts.iter().map(|account| account.tally.in_flight).sum(),
         conversations: snapshot.conversations,
+        store,
     })
 }

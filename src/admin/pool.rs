@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::counts::Count;
 use super::desk::Desk;
 use super::fault::Fault;
+use super::store::StoreView;
 use super::verb::{Call, Nothing};
 use crate::config::topology::Element;
 use crate::credentials::Vault;
@@ -27,6 +28,8 @@ use crate::gateway::live::Live;
 pub struct PoolView {
     /// Providers in declaration order.
     pub providers: Vec<PoolProvider>,
+    /// What they are remembered by.
+    pub store: StoreView,
 }
 
 /// One provider.
@@ -137,7 +140,7 @@ pub(super) async fn pool(call: Call, _: Nothing) -> Result<PoolView, Fault> {
         auth: element.auth.as_str().to_owned(),
         accounts: element.accounts.iter().filter_map(|id| look.account(element, *id)).collect(),
     });
-    Ok(PoolView { providers: providers.collect() })
+    Ok(PoolView { providers: providers.collect(), store: StoreView::at(&call.desk.fleet.journal, look.now) })
 }
 
 /// A look at the fleet, at one moment.

@@ -99,8 +99,14 @@ impl Home {
     #[must_use]
     pub fn daemon(&self) -> Option<DaemonRecord> {
         let record = serde_json::from_slice(&fs::read(self.record()).ok()?).ok()?;
-        let lock = File::open(self.lock_path()).ok()?;
-        matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)).then_some(record)
+        self.is_taken().then_some(record)
+    }
+
+    /// Whether a daemon has the home, be it one that is only starting.
+    #[must_use]
+    pub fn is_taken(&self) -> bool {
+        let lock = File::open(self.lock_path());
+        lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
     /// The key to the control API, made at the first start.

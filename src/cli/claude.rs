@@ -19,7 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::daemon::Daemon;
 use super::{Globals, logging};
-use crate::app::{self, Configuration, Options, Role, Running};
+use crate::app::{self, Configuration, Memory, Options, Role, Running};
 use crate::config::Loaded;
 use crate::config::clients::TokenHash;
 use crate::config::settings::AuthMode;
@@ -104,6 +104,7 @@ async fn of_our_own(globals: &Globals, home: &Path, found: &Found) -> Result<Doo
         clock: Arc::new(SystemClock::default()),
         observers: Vec::new(),
         role: Role::Companion,
+        memory: Memory::OfHome,
         environment: process_environment(),
     });
     let running = running.await?;

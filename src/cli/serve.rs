@@ -7,7 +7,7 @@ use duduclaw_actors::clock::SystemClock;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Exit, Globals, logging, notify, runtime};
-use crate::app::{self, Configuration, Options, Role, Running};
+use crate::app::{self, Configuration, Memory, Options, Role, Running};
 use crate::config::surroundings::Machine;
 use crate::credentials::process_environment;
 
@@ -27,6 +27,7 @@ pub(super) fn run(_: ServeArgs, globals: &Globals) -> anyhow::Result<Exit> {
         clock: Arc::new(SystemClock::default()),
         observers: Vec::new(),
         role: Role::Daemon,
+        memory: Memory::OfHome,
         environment: process_environment(),
     };
     runtime()?.block_on(serve(options))

@@ -4,9 +4,9 @@ use clap::Args;
 use comfy_table::{ContentArrangement, Table, presets};
 
 use super::control::Control;
-use super::words::label;
+use super::words::{label, span};
 use super::{Exit, Globals, say};
-use crate::admin::{PoolAccount, PoolView};
+use crate::admin::{PoolAccount, PoolView, StoreView, StoreWord};
 
 /// Show the fleet: state, quota windows, waits.
 #[derive(Debug, Args)]
@@ -23,12 +23,28 @@ pub(super) async fn run(args: StatusArgs, globals: &Globals) -> anyhow::Result<E
     } else {
         say(&format!("{}\n", table(&pool)))?;
     }
+    if let Some(trouble) = trouble(&pool.store) {
+        eprintln!("duduclaw: {trouble}");
+    }
     if pool.providers.iter().all(|provider| provider.accounts.is_empty()) {
         eprintln!("duduclaw: no account is configured; see `duduclaw check`");
         return Ok(Exit::Degraded);
     }
     let all_serve = pool.providers.iter().flat_map(|provider| &provider.accounts).all(is_well);
-    Ok(if all_serve { Exit::Done } else { Exit::Degraded })
+    Ok(if all_serve && pool.store.state != StoreWord::Failing { Exit::Done } else { Exit::Degraded })
+}
+
+/// What is to be said of a store that is not fine.
+fn trouble(store: &StoreView) -> Option<String> {
+    let long = span(store.for_secs.unwrap_or_default());
+    let why = store.why.as_deref().unwrap_or_default();
+    match store.state {
+        StoreWord::Fine => None,
+        StoreWord::Slow => Some(format!("the store has been busy with one write for {long}")),
+        StoreWord::Failing => {
+            Some(format!("for {long} nothing could be written down, and all of it is in memory only: {why}"))
+        }
+    }
 }
 
 fn is_well(account: &PoolAccount) -> bool {

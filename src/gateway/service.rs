@@ -8,6 +8,7 @@ use arc_swap::ArcSwap;
 use duduclaw_actors::clock::SharedClock;
 use duduclaw_actors::event::{Event, EventKind, Severity};
 use duduclaw_actors::id::{AccountId, EntryId};
+use duduclaw_actors::journal::{self, StoreState};
 use duduclaw_actors::outcome::{Evidence, QuotaStatus, WindowReading};
 use duduclaw_actors::ports::EventSink;
 use duduclaw_actors::root::Fleet;
@@ -37,6 +38,9 @@ use crate::gateway::pool_usage;
 use crate::gateway::ticket::Ticket;
 use crate::metrics::Metrics;
 use crate::upstream::client::Client;
+
+/// Whoever cannot write down what a request costs must not serve it for ever.
+const NO_ROOM: &str = "the store cannot be written, and too much waits for it already; `duduclaw status` says why";
 
 /// What the gateway is made of.
 pub struct Gateway {
@@ -129,7 +133,7 @@ impl Gateway {
         let target = request.uri().path_and_query().map_or("/", |target| target.as_str()).to_owned();
         let route = path::check(&target).map_err(|error| ApiError::Invalid(error.to_string()))?;
         if route == Route::Healthz {
-            return Ok(text("ok\n"));
+            return Ok(self.pulse());
         }
         check_size(&request, &live, &target)?;
         access::check_host(request.headers(), request.uri(), arrival.local, &live.settings.server)?;
@@ -139,7 +143,7 @@ impl Gateway {
         }
         match route {
             Route::Root | Route::Hello => glance(request.method()),
-            Route::Healthz => Ok(text("ok\n")),
+            Route::Healthz => Ok(self.pulse()),
             Route::Readyz => Ok(self.readiness().await),
             Route::Metrics => Ok(figures(&self.metrics)),
             Route::Usage => self.usage(&request, &live).await,
@@ -168,6 +172,9 @@ impl Gateway {
         let began = self.clock.now();
         let caller = access::authenticate(request.headers(), &live, &*self.control)?;
         kind.check(request.method(), &caller)?;
+        if self.fleet.journal.room() == journal::Room::None {
+            return Err(ApiError::Overloaded(NO_ROOM));
+        }
         let permits = self.bounds.enter(&caller)?;
         let ticket = Ticket::new(Arc::clone(&self), id.to_owned(), began, permits);
         let read = inbound::read(&self, &live, &caller, request, id, kind, began).await;
@@ -206,6 +213,18 @@ impl Gateway {
             (_, None) => self.serve(request, live, id, Kind::Passthrough).await,
             (&Method::GET, Some(page)) => Ok(answer::json(&page)),
             (_, Some(_)) => Err(ApiError::Method("GET")),
+        }
+    }
+
+    /// The process is alive, whatever its store does; that is said all the same.
+    fn pulse(&self) -> Answer {
+        let now = self.clock.now();
+        match self.fleet.journal.state(now) {
+            StoreState::Fine => text("ok\n"),
+            StoreState::Slow { since } => text(format!("ok\nstore: slow for {} s\n", now.since(since).as_secs())),
+            StoreState::Failing { since, .. } => {
+                text(format!("ok\nstore: failing for {} s\n", now.since(since).as_secs()))
+            }
         }
     }
 

@@ -8,6 +8,8 @@ mod read;
 mod schema;
 mod write;
 
+use std::fs::File;
+
 use duduclaw_actors::ports::{Batch, Pruned, Record, Store, StoreError, Table};
 use duduclaw_actors::rows::{EventQuery, EventRow, Retention, SpentRow, UsageQuery, UsageSum};
 use rusqlite::{Connection, ErrorCode};
@@ -19,6 +21,8 @@ pub(super) use schema::{Flaw, open, prepare};
 pub(super) struct SqliteStore {
     connection: Connection,
     damage: Damage,
+    /// Free again once the database is closed.
+    _lock: Option<File>,
 }
 
 /// Whom to tell when the file turns out to be damaged while it is used.
@@ -28,7 +32,12 @@ impl SqliteStore {
     /// The store over this database, whose schema stands.
     pub(super) fn new(connection: Connection, damage: Damage) -> Self {
         connection.set_prepared_statement_cache_capacity(32);
-        Self { connection, damage }
+        Self { connection, damage, _lock: None }
+    }
+
+    /// The same, with the lock by which it is this process's alone.
+    pub(super) fn with_lock(self, lock: File) -> Self {
+        Self { _lock: Some(lock), ..self }
     }
 
     fn told<T>(&self, result: rusqlite::Result<T>) -> Result<T, StoreError> {

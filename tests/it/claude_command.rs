@@ -6,10 +6,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use duduclaw::sim::AccountSpec;
+use duduclaw::sim::{AccountSpec, Fault, FaultRule};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
+use crate::seen::{Got, got};
 use crate::support::{World, eventually};
 
 /// A folder with a stand-in that does what its script says.
@@ -143,6 +144,72 @@ async fn a_gateway_of_its_own_serves_this_run_and_nobody_else() {
     assert!(!written.contains(&given["ANTHROPIC_AUTH_TOKEN"]), "its token is in no log");
     std::fs::write(stand_in.path("go"), "").unwrap();
     assert_eq!(run.end().await, Some(0));
+}
+
+/// What a client with this environment gets.
+async fn served(world: &World, given: &BTreeMap<String, String>, session: &str) -> Got {
+    let body = json!({"model": "claude-opus-5-5", "max_tokens": 64, "messages": [{"role": "user", "content": "hi"}]});
+    let request = world.client.post(format!("{}/v1/messages", given["ANTHROPIC_BASE_URL"])).json(&body);
+    let request = request.bearer_auth(&given["ANTHROPIC_AUTH_TOKEN"]).header("anthropic-version", "2023-06-01");
+    got(request.header("x-claude-code-session-id", session).header("connection", "close")).await
+}
+
+/// Who never runs a daemon is remembered all the same, from one run to the next.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_without_a_daemon_goes_on_from_what_the_last_one_learnt() {
+    let mut world = World::with(["a", "b"].map(AccountSpec::oauth)).provider("strategy = \"failover\"").start().await;
+    world.stop().await;
+    world.sim.fault(FaultRule::standing("a", Fault::BalanceEmpty));
+    for run in 0..3 {
+        let stand_in = StandIn::new("while [ ! -e go ]; do sleep 0.02; done");
+        let running = Run::of(&mut stand_in.command(world.home.path(), &[]));
+        let given = stand_in.environment().await;
+        served(&world, &given, &format!("s{run}")).await.served_by("b");
+        std::fs::write(stand_in.path("go"), "").unwrap();
+        assert_eq!(running.end().await, Some(0));
+        assert_eq!(world.hits("a"), 1, "its balance was asked about once, by the first run");
+    }
+    world.restart().await;
+    assert_eq!(world.account("a").await.cause.as_deref(), Some("balance"), "and a daemon knows it, too");
+}
+
+/// Two at once would write over each other: the second remembers for itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_run_beside_the_first_leaves_the_store_to_it() {
+    let world = without_daemon().await;
+    let stand_ins = [0, 1].map(|_| StandIn::new("while [ ! -e go ]; do sleep 0.02; done"));
+    let mut runs = Vec::new();
+    for stand_in in &stand_ins {
+        runs.push(Run::of(&mut stand_in.command(world.home.path(), &[])));
+        served(&world, &stand_in.environment().await, "s").await.served_by("a");
+    }
+    let log = std::fs::read_to_string(world.home.path().join("logs/claude.log")).unwrap();
+    assert!(!log.contains("store_failing") && !log.contains("ERROR"), "{log}");
+    stand_ins.iter().for_each(|stand_in| std::fs::write(stand_in.path("go"), "").unwrap());
+    for run in runs {
+        assert_eq!(run.end().await, Some(0));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_daemon_that_starts_beside_a_run_takes_the_store_over_with_what_the_run_learnt() {
+    let mut world = World::with(["a", "b"].map(AccountSpec::oauth)).provider("strategy = \"failover\"").start().await;
+    world.stop().await;
+    world.sim.fault(FaultRule::standing("a", Fault::BalanceEmpty));
+    let stand_in = StandIn::new("while [ ! -e go ]; do sleep 0.02; done");
+    let run = Run::of(&mut stand_in.command(world.home.path(), &[]));
+    let given = stand_in.environment().await;
+    served(&world, &given, "s").await.served_by("b");
+    world.restart().await;
+    assert_eq!(world.account("a").await.cause.as_deref(), Some("balance"));
+    assert_eq!(world.events.of("store_failing").len(), 0, "it waited for it");
+    let paused = got(world.control("POST", "/admin/api/accounts/b/pause")).await;
+    assert_eq!(paused.status, 200, "it may write: {}", paused.text());
+    served(&world, &given, "s").await.served_by("b");
+    std::fs::write(stand_in.path("go"), "").unwrap();
+    assert_eq!(run.end().await, Some(0));
+    world.restart().await;
+    assert!(world.account("b").await.paused, "the run wrote nothing over it");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -46,6 +46,7 @@ mod seen;
 mod service;
 mod side_calls;
 mod smoke;
+mod store;
 mod storm;
 mod support;
 mod table;

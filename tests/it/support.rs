@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use duduclaw::admin::{PoolAccount, PoolView};
-use duduclaw::app::{self, Configuration, Options, Role, Running};
+use duduclaw::app::{self, Configuration, Memory, Options, Role, Running};
 use duduclaw::config::locate::Named;
 use duduclaw::config::surroundings::Surroundings;
 use duduclaw::credentials::Environment;
@@ -86,6 +86,7 @@ pub struct WorldBuilder {
     whole: Option<String>,
     stored: bool,
     hearts: Vec<Arc<dyn Heartbeat>>,
+    memory: Memory,
 }
 
 /// A gateway, its provider, its home, its clock.
@@ -106,6 +107,7 @@ pub struct World {
     pub home: tempfile::TempDir,
     vars: Vec<(String, String)>,
     hearts: Vec<Arc<dyn Heartbeat>>,
+    memory: Memory,
 }
 
 impl World {
@@ -122,6 +124,7 @@ impl World {
             whole: None,
             stored: false,
             hearts: Vec::new(),
+            memory: Memory::OfHome,
         }
     }
 
@@ -205,7 +208,8 @@ impl World {
         self.client = plain_client();
         self.stop().await;
         meanwhile(self);
-        let (running, url) = launch(self.home.path(), &self.vars, &self.hearts, &self.clock, &self.events).await;
+        let (running, url) =
+            launch(self.home.path(), &self.vars, &self.hearts, &self.clock, &self.events, &self.memory).await;
         self.running = Some(running);
         self.url = url;
     }
@@ -277,6 +281,12 @@ impl WorldBuilder {
         self
     }
 
+    /// What the gateway remembers by, in place of its home's file.
+    pub fn memory(mut self, memory: Memory) -> Self {
+        self.memory = memory;
+        self
+    }
+
     /// Starts both.
     pub async fn start(self) -> World {
         let clock = Arc::new(SystemClock::default());
@@ -294,9 +304,9 @@ impl WorldBuilder {
         }
         std::fs::write(home.path().join("config.toml"), self.text(&sim, home.path())).unwrap();
         let (events, hearts) = (Events::default(), self.hearts.clone());
-        let (running, url) = launch(home.path(), &vars, &hearts, &clock, &events).await;
+        let (running, url) = launch(home.path(), &vars, &hearts, &clock, &events, &self.memory).await;
         let client = plain_client();
-        World { sim, running: Some(running), clock, events, url, client, home, vars, hearts }
+        World { sim, running: Some(running), clock, events, url, client, home, vars, hearts, memory: self.memory }
     }
 
     fn text(&self, sim: &SimHandle, home: &Path) -> String {
@@ -340,6 +350,7 @@ async fn launch(
     hearts: &[Arc<dyn Heartbeat>],
     clock: &Arc<SystemClock>,
     events: &Events,
+    memory: &Memory,
 ) -> (Running, String) {
     let vars = vars.to_vec();
     let machine = TestMachine { vars: vars.clone(), home: home.to_owned() };
@@ -350,6 +361,7 @@ async fn launch(
         clock: Arc::clone(clock) as _,
         observers: vec![Box::new(events.clone())],
         role: Role::Daemon,
+        memory: memory.clone(),
         environment,
     };
     let running = app::start_watched(options, hearts.to_vec()).await.unwrap_or_else(|error| panic!("{error}"));

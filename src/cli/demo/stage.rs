@@ -14,7 +14,7 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::app::{self, Configuration, Options, Role, Running};
+use crate::app::{self, Configuration, Memory, Options, Role, Running};
 use crate::config::locate::Named;
 use crate::config::surroundings::Surroundings;
 use crate::gateway::listener::Address;
@@ -54,6 +54,7 @@ impl Stage {
             clock: Arc::clone(&clock) as _,
             observers: vec![Box::new(Tap(tap))],
             role: Role::Companion,
+            memory: Memory::OfThisRun,
             environment: Arc::new(|_| None),
         });
         let running = running.await?;

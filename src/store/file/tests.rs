@@ -51,7 +51,8 @@ impl Place {
         assert_eq!(aside.kept_at, self.home.path().join(what).display().to_string());
         let after = self.files();
         for (name, bytes) in &before {
-            let kept = if name.contains(".corrupt-") { name.clone() } else { name.replace("state.db", what) };
+            let stays = name.contains(".corrupt-") || name.ends_with(".lock");
+            let kept = if stays { name.clone() } else { name.replace("state.db", what) };
             assert_eq!(after.get(&kept), Some(bytes), "{name} is {kept} now, byte for byte");
         }
         assert_eq!(opened.keys(), [""; 0]);
@@ -83,10 +84,7 @@ const CORRUPT: &str = "state.db.corrupt-20261130T005320Z";
 #[test]
 fn what_was_written_is_found_by_whoever_opens_it_next() {
     let place = Place::new();
-    let mut first = place.opened();
-    first.remember("a");
-    assert_eq!(place.opened().keys(), ["a"], "also while another has it open");
-    drop(first);
+    place.opened().remember("a");
     let mut again = place.opened();
     assert!(again.set_aside.is_none());
     assert_eq!(again.keys(), ["a"]);
@@ -255,4 +253,54 @@ fn damage_that_is_met_later_puts_the_file_aside_at_the_next_opening() {
     let aside = place.opened().set_aside.expect("it is put aside");
     assert_eq!(aside.why, "database disk image is malformed");
     assert_eq!(place.files().get(CORRUPT), damaged.get("state.db"));
+}
+
+fn owner(place: &Place) -> StoreFile {
+    StoreFile::at(place.path(), Arc::new(ManualClock::at(Timestamp::at_millis(NOW))))
+}
+
+#[test]
+fn a_second_daemon_waits_for_the_store_a_moment_and_then_says_who_has_it() {
+    let place = Place::used();
+    let second = owner(&place).opener();
+    let held = place.opened();
+    let began = std::thread::scope(|scope| {
+        let waits = scope.spawn(|| second().map(|mut opened| opened.keys()));
+        std::thread::sleep(Duration::from_millis(100));
+        drop(held);
+        waits.join().unwrap()
+    });
+    assert_eq!(began.unwrap(), ["a"], "it was handed over in time");
+    let held = place.opened();
+    let why = second().err().expect("it waits once only").to_string();
+    assert!(why.ends_with("another process has it and does not hand it over"), "{why}");
+    drop(held);
+    assert_eq!(second().unwrap().keys(), ["a"]);
+}
+
+#[test]
+fn whoever_shares_the_store_leaves_it_to_others_and_remembers_for_this_run() {
+    let place = Place::used();
+    let daemon = place.opened();
+    let (shared, handover) = owner(&place).shared_opener();
+    let mut of_this_run = shared().unwrap();
+    assert!(!handover.is_ahead());
+    assert_eq!(of_this_run.keys(), [""; 0]);
+    of_this_run.remember("b");
+    drop(daemon);
+    assert_eq!(shared().unwrap().keys(), ["b"], "not one after the other");
+    assert_eq!(place.opened().keys(), ["a"]);
+}
+
+#[test]
+fn whoever_shares_the_store_has_it_until_it_is_handed_over() {
+    let place = Place::used();
+    let (shared, handover) = owner(&place).shared_opener();
+    let mut store = shared().unwrap();
+    assert_eq!(store.keys(), ["a"]);
+    store.remember("b");
+    handover.begin();
+    drop(store);
+    assert_eq!(place.opened().keys(), ["a", "b"]);
+    assert_eq!(shared().unwrap().keys(), [""; 0]);
 }
