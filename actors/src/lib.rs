@@ -5,6 +5,7 @@
 
 pub mod account;
 pub mod activity;
+pub mod billing;
 pub mod clock;
 pub mod event;
 pub mod failover;
@@ -16,6 +17,7 @@ mod nursery;
 pub mod outcome;
 pub mod ports;
 pub mod postman;
+pub mod price;
 pub mod provider;
 pub mod restart;
 pub mod root;
