@@ -13,6 +13,7 @@ mod inspect;
 pub mod locate;
 pub mod operators;
 pub mod origin;
+mod prices;
 pub mod problem;
 mod raw;
 pub mod referred;

@@ -5,7 +5,9 @@
 
 pub mod account;
 pub mod activity;
+pub mod billing;
 pub mod clock;
+pub mod efficiency;
 pub mod event;
 pub mod failover;
 pub mod id;
@@ -16,6 +18,7 @@ mod nursery;
 pub mod outcome;
 pub mod ports;
 pub mod postman;
+pub mod price;
 pub mod provider;
 pub mod restart;
 pub mod root;
@@ -23,4 +26,5 @@ pub mod roster;
 pub mod rows;
 pub mod slot;
 pub mod standing;
+pub mod till;
 pub mod timer;

@@ -281,3 +281,12 @@ pub struct Usage {
     /// Input written to the cache for an hour.
     pub cache_write_1h: u64,
 }
+
+impl Usage {
+    /// All of the input: fresh, read from the cache, written to it.
+    #[must_use]
+    pub fn prompt(&self) -> u64 {
+        let parts = [self.cache_read, self.cache_write_5m, self.cache_write_1h];
+        parts.iter().fold(self.input, |sum, part| sum.saturating_add(*part))
+    }
+}

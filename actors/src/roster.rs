@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::billing::BillingCycle;
 use crate::id::{AccountId, CredentialKind, EntryId, Family, IdentityKey, UpstreamId};
+use crate::money::Micros;
 
 /// The whole fleet.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,6 +28,10 @@ pub struct Roster {
     pub rotation: RotationSettings,
     /// `[notify]`: who is told of what concerns no agent.
     pub notify: Option<Target>,
+    /// `[billing]`.
+    pub billing: BillingCycle,
+    /// What clients may spend, by name; those without a cap are left out.
+    pub clients: BTreeMap<Arc<str>, Cap>,
 }
 
 /// Somebody who is told of outages.
@@ -83,8 +89,48 @@ pub struct AccountSpec {
     pub thresholds: WindowLimits,
     /// Hard caps per window, resolved.
     pub caps: WindowCaps,
+    /// What may be spent on it in a month.
+    pub budget: Cap,
     /// Most requests at once, for local servers; `None` = no bound.
     pub max_concurrent: Option<u32>,
+}
+
+/// Whether using an account costs money by the token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metered {
+    /// It does: a key, or whatever secret is not ours to know.
+    Yes,
+    /// It does not: a subscription, or a machine of one's own.
+    No,
+}
+
+impl AccountSpec {
+    /// Whether using it costs money by the token.
+    #[must_use]
+    pub fn metered(&self) -> Metered {
+        match (self.family, self.kind) {
+            (Family::Local, _) => Metered::No,
+            (_, CredentialKind::Oauth | CredentialKind::SetupToken | CredentialKind::Keychain) => Metered::No,
+            (_, CredentialKind::ApiKey | CredentialKind::None) => Metered::Yes,
+        }
+    }
+}
+
+/// What may be spent in one month.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cap {
+    /// `monthly_budget_usd`.
+    pub money: Option<Micros>,
+    /// `monthly_requests`.
+    pub requests: Option<u64>,
+}
+
+impl Cap {
+    /// Whether it is one at all.
+    #[must_use]
+    pub fn binds(self) -> bool {
+        self.money.is_some() || self.requests.is_some()
+    }
 }
 
 /// Whether an entry is switched on in the configuration.

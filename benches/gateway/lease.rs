@@ -16,7 +16,7 @@ use duduclaw_actors::id::{
 };
 use duduclaw_actors::outcome::{CallKind, Cause};
 use duduclaw_actors::roster::{
-    AccountSpec, BurnRate, PoolSettings, Roster, RotationSettings, Strategy, Switch, TieOrder, UpstreamSpec,
+    AccountSpec, BurnRate, Cap, PoolSettings, Roster, RotationSettings, Strategy, Switch, TieOrder, UpstreamSpec,
     WindowCaps, WindowLimits,
 };
 use duduclaw_actors::standing::{CredentialState, Hold, HoldKind, Paused, Standing, Stated};
@@ -162,7 +162,7 @@ fn roster(accounts: u32) -> Roster {
         accounts: all.into_iter().map(|id| (id, account(id))).collect(),
         pool: PoolSettings { order: TieOrder::Headroom, burn_rate: BurnRate::Avoid, ..PoolSettings::default() },
         rotation: RotationSettings::default(),
-        notify: None,
+        ..Roster::default()
     }
 }
 
@@ -178,6 +178,7 @@ fn account(id: AccountId) -> AccountSpec {
         switch: Switch::On,
         thresholds: WindowLimits::all(0.9),
         caps: WindowCaps::default(),
+        budget: Cap::default(),
         max_concurrent: None,
     }
 }
@@ -242,5 +243,6 @@ fn demand() -> Demand {
         step: Step::First,
         binds_thinking: BindsThinking::No,
         spent: Spent::default(),
+        ask: None,
     }
 }

@@ -12,6 +12,7 @@ use duduclaw_actors::id::{EntryId, Family};
 use duduclaw_actors::outcome::Evidence;
 use duduclaw_actors::ports::EventSink;
 use duduclaw_actors::root::Fleet;
+use duduclaw_actors::roster::Cap;
 use http::HeaderName;
 use tokio::sync::Mutex;
 use tokio_util::task::TaskTracker;
@@ -123,6 +124,7 @@ fn the_client(token: TokenHash) -> Client {
         providers: None,
         max_concurrent: None,
         passthrough: Passthrough::Open,
+        cap: Cap::default(),
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod account;
 mod admin;
+mod billing;
 mod channels;
 mod forms;
 mod gate;
@@ -78,6 +79,8 @@ impl Checker<'_> {
         let routes = self.routes(raw, &units, &models);
         let route_prefixes = self.route_prefixes(raw, &units);
         self.unbuilt(raw);
+        let billing = self.billing(raw.billing.as_deref());
+        let prices = self.prices(raw.prices.as_deref().map(Vec::as_slice));
         Settings {
             server,
             pool,
@@ -90,6 +93,8 @@ impl Checker<'_> {
             models,
             routes,
             route_prefixes,
+            billing,
+            prices,
             accounts_dir: self.accounts_dir.clone(),
             secrets: self.secrets(raw),
             claude_path: self.claude_path(raw),

@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use duduclaw_actors::roster::Cap;
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 use wildmatch::WildMatch;
@@ -23,6 +24,8 @@ pub struct Client {
     pub max_concurrent: Option<u32>,
     /// Whether it may use paths other than inference.
     pub passthrough: Passthrough,
+    /// What it may spend and ask for in a month.
+    pub cap: Cap,
 }
 
 /// The SHA-256 hash of a token.
@@ -85,10 +88,10 @@ impl Client {
         self.providers.as_ref().is_none_or(|names| names.iter().any(|name| name == element || name == provider))
     }
 
-    /// Whether models or providers are limited: then a request that cannot be read is refused.
+    /// Whether models, providers or what it spends is limited: then a request that cannot be read is refused.
     #[must_use]
     pub fn is_limited(&self) -> bool {
-        self.models.is_some() || self.providers.is_some()
+        self.models.is_some() || self.providers.is_some() || self.cap.binds()
     }
 }
 
@@ -153,6 +156,7 @@ mod tests {
             providers: None,
             max_concurrent: None,
             passthrough: Passthrough::Closed,
+            cap: Cap::default(),
         }
     }
 

@@ -15,7 +15,7 @@ pub(crate) use fleet::{
 };
 pub(crate) use rest::{
     RawBilling, RawChannels, RawDispatch, RawLocalModel, RawLog, RawNotify, RawPrice, RawRouter, RawRuntime,
-    RawSecrets, RawStore, RawWebhook,
+    RawSecrets, RawStep, RawStore, RawWebhook,
 };
 pub(crate) use server::{RawAdmin, RawAuthGate, RawClient, RawLimits, RawPool, RawServer, RawTimeouts};
 pub(crate) use values::{OneOrMany, Seconds, Span};

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use duduclaw_actors::billing::BillingCycle;
+use duduclaw_actors::price::PriceList;
 use duduclaw_actors::roster::{PoolSettings, RotationSettings, Target};
 use http::HeaderName;
 use serde::{Deserialize, Serialize};
@@ -44,6 +46,10 @@ pub struct Settings {
     pub routes: Vec<Route>,
     /// `[[route_prefixes]]`.
     pub route_prefixes: Vec<Route>,
+    /// `[billing]`: how months are counted.
+    pub billing: BillingCycle,
+    /// What models cost: `[[prices]]` over the list that comes with the program.
+    pub prices: Arc<PriceList>,
     /// The account store's folder.
     pub accounts_dir: PathBuf,
     /// `[secrets]`.

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use duduclaw_actors::id::{AccountId, CredentialKind, EntryId, Family, IdentityKey, UpstreamId};
-use duduclaw_actors::roster::{Roster, Strategy, Switch, WindowCaps, WindowLimits};
+use duduclaw_actors::roster::{Cap, Roster, Strategy, Switch, WindowCaps, WindowLimits};
 use reqwest::Url;
 
 pub use identity::{Ids, Rekeyed};
@@ -125,6 +125,8 @@ pub struct Entry {
     pub thresholds: WindowLimits,
     /// Hard caps.
     pub caps: WindowCaps,
+    /// What may be spent on it in a month.
+    pub budget: Cap,
     /// Where it is declared.
     pub place: Place,
 }

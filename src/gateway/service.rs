@@ -9,7 +9,7 @@ use duduclaw_actors::clock::SharedClock;
 use duduclaw_actors::event::{Event, EventKind, Severity};
 use duduclaw_actors::id::{AccountId, EntryId};
 use duduclaw_actors::journal::{self, StoreState};
-use duduclaw_actors::outcome::{Evidence, QuotaStatus, WindowReading};
+use duduclaw_actors::outcome::{CallKind, Evidence, QuotaStatus, WindowReading};
 use duduclaw_actors::ports::EventSink;
 use duduclaw_actors::root::Fleet;
 use http::header::{CONNECTION, HeaderValue, UPGRADE};
@@ -145,7 +145,7 @@ impl Gateway {
             Route::Root | Route::Hello => glance(request.method()),
             Route::Healthz => Ok(self.pulse()),
             Route::Readyz => Ok(self.readiness().await),
-            Route::Metrics => Ok(figures(&self.metrics)),
+            Route::Metrics => Ok(figures(&self)),
             Route::Usage => self.usage(&request, &live).await,
             Route::OwnUsage => self.own_usage(request, live, id).await,
             Route::Admin | Route::Rpc => self.control.answer(live, request, arrival, id).await,
@@ -172,7 +172,7 @@ impl Gateway {
         let began = self.clock.now();
         let caller = access::authenticate(request.headers(), &live, &*self.control)?;
         kind.check(request.method(), &caller)?;
-        if self.fleet.journal.room() == journal::Room::None {
+        if kind.call() == CallKind::Inference && self.fleet.journal.room() == journal::Room::None {
             return Err(ApiError::Overloaded(NO_ROOM));
         }
         let permits = self.bounds.enter(&caller)?;
@@ -306,8 +306,8 @@ fn no_web_socket() -> Answer {
 const OPEN_METRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
-fn figures(metrics: &Metrics) -> Answer {
-    let mut answer = text(metrics.render());
+fn figures(gateway: &Gateway) -> Answer {
+    let mut answer = text(gateway.metrics.render(&gateway.fleet.till.cache_shares()));
     answer.headers_mut().insert(http::header::CONTENT_TYPE, OPEN_METRICS);
     answer
 }

@@ -105,7 +105,7 @@ impl Sink for Found {
     fn wants(&self, name: &[u8]) -> Interest {
         match Interest::among(&PREAMBLE, name) {
             Interest::Skip if self.0.is_none() => Interest::Take,
-            Interest::Skip | Interest::Take => Interest::Skip,
+            Interest::Skip | Interest::Glance | Interest::Take => Interest::Skip,
         }
     }
 

@@ -4,9 +4,9 @@
 //! rules of the HTML standard: lines end with CR, LF or CRLF, data may take several lines, comments and a leading byte
 //! order mark are passed over. A last event that no blank line ends is told by [`Framer::finish`].
 //!
-//! It is made for relaying: most events (text deltas, pings) are of no interest, and those cost two searches for a line
-//! end and a comparison of names; their data is neither copied nor parsed. Only events that the sink wants are
-//! collected, each up to [`DATA_MAX`].
+//! It is made for relaying: events of no interest cost two searches for a line end and a comparison of names; their data
+//! is neither copied nor parsed. Of many events of one kind (text deltas) a sink may be shown the lines as they stand in
+//! the packet. Only events that the sink wants are collected, each up to [`DATA_MAX`].
 //!
 //! What never enters: an error (any bytes are a stream), a buffer of the stream, knowledge of a protocol.
 
@@ -32,6 +32,9 @@ pub trait Sink {
 
     /// A wanted event is complete.
     fn event(&mut self, event: Event<'_>);
+
+    /// A line of data of an event that is only glanced at.
+    fn line(&mut self, _data: &[u8]) {}
 }
 
 /// Whether an event is wanted.
@@ -39,6 +42,8 @@ pub trait Sink {
 pub enum Interest {
     /// Collect it and tell of it.
     Take,
+    /// Show its lines of data, where its name comes before them.
+    Glance,
     /// Pass over it.
     Skip,
 }
@@ -193,7 +198,7 @@ impl Framer {
     }
 
     #[inline]
-    fn take_data(&mut self, rest: &[u8], sink: &impl Sink) {
+    fn take_data(&mut self, rest: &[u8], sink: &mut impl Sink) {
         if let Some(value) = value_of(rest) {
             self.event.data(value, sink);
         }

@@ -20,7 +20,7 @@ use crate::id::{
 };
 use crate::outcome::{CallKind, Evidence, HoldScope, Outcome, QuotaReading, QuotaRefusal};
 use crate::ports::{ActorKind, Batch, Opened, Pruned, Record, Store, StoreError};
-use crate::roster::{PoolSettings, RotationSettings, Strategy, Switch, UpstreamSpec, WindowCaps, WindowLimits};
+use crate::roster::{Cap, PoolSettings, RotationSettings, Strategy, Switch, UpstreamSpec, WindowCaps, WindowLimits};
 use crate::rows::{EventQuery, EventRow, Retention, SpentRow, UsageQuery, UsageSum};
 
 const A: AccountId = AccountId(0);
@@ -226,6 +226,7 @@ fn roster(count: u32) -> Roster {
         switch: Switch::On,
         thresholds: WindowLimits::all(0.9),
         caps: WindowCaps::default(),
+        budget: Cap::default(),
         max_concurrent: None,
     };
     let upstream = UpstreamSpec {
@@ -242,7 +243,7 @@ fn roster(count: u32) -> Roster {
         accounts: (0..count).map(|n| (AccountId(n), spec(n))).collect(),
         pool: PoolSettings::default(),
         rotation: RotationSettings::default(),
-        notify: None,
+        ..Roster::default()
     }
 }
 
@@ -261,6 +262,7 @@ fn demand(key: u128) -> Demand {
         step: Step::First,
         binds_thinking: BindsThinking::No,
         spent: Spent::default(),
+        ask: None,
     }
 }
 

@@ -39,7 +39,7 @@ impl Checker<'_> {
         };
         let whose = format!("account {name:?} of {}", draft.label);
         let source = self.source(&whose, written.mark, raw, &name, auth, family)?;
-        self.budget(&whose, raw.monthly_budget_usd.as_ref(), raw.monthly_requests.as_ref());
+        let budget = self.account_cap(&whose, raw, &source);
         Some(AccountEntry {
             source,
             uuid: self.uuid(&whose, raw),
@@ -47,6 +47,7 @@ impl Checker<'_> {
             switch: if raw.disabled.as_deref().copied().unwrap_or(false) { Switch::Off } else { Switch::On },
             thresholds: self.thresholds(&whose, raw, defaults),
             caps: self.caps(&whose, raw, defaults),
+            budget,
             place: self.document.place(written.mark),
             name: name.into(),
         })

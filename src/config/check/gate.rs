@@ -1,10 +1,11 @@
 //! `[server.auth]`: the clients and their tokens.
 
+use duduclaw_actors::roster::Cap;
 use secrecy::{ExposeSecret, SecretString};
 use wildmatch::WildMatch;
 
+use super::Checker;
 use super::server::bound;
-use super::{Checker, Severity};
 use crate::config::clients::{Client, Clients, Passthrough, TokenHash};
 use crate::config::document::{At, Mark};
 use crate::config::problem::shown;
@@ -83,7 +84,7 @@ impl Checker<'_> {
             self.missing(raw.mark, "a client of [server.auth] has no name");
             return None;
         };
-        self.client_budgets(raw, name);
+        let cap = self.cap(&format!("client {}", shown(name)), &raw.monthly_budget_usd, &raw.monthly_requests);
         let models = raw.models.as_ref().map(|globs| self.globs(name, globs));
         let token = self.client_token(raw, name)?;
         let open = raw.passthrough.as_deref().copied().unwrap_or(false);
@@ -94,6 +95,7 @@ impl Checker<'_> {
             providers: raw.providers.as_deref().cloned(),
             max_concurrent: raw.max_concurrent_requests.as_deref().copied().and_then(bound),
             passthrough: if open { Passthrough::Open } else { Passthrough::Closed },
+            cap,
         })
     }
 
@@ -152,24 +154,6 @@ impl Checker<'_> {
         globs.iter().map(|glob| WildMatch::new(glob.trim())).collect()
     }
 
-    fn client_budgets(&mut self, raw: &At<RawClient>, name: &str) {
-        let whose = format!("client {}", shown(name));
-        self.budget(&whose, raw.monthly_budget_usd.as_ref(), raw.monthly_requests.as_ref());
-    }
-
-    /// Budgets are not kept yet: whoever sets one counts on it, so nothing starts.
-    pub(super) fn budget(&mut self, whose: &str, dollars: Option<&At<f64>>, requests: Option<&At<u64>>) {
-        if let Some(amount) = dollars.filter(|amount| !amount.is_finite() || amount.value < 0.0) {
-            self.error(amount.mark, format!("monthly_budget_usd of {whose} must be an amount of dollars, 0 or more"));
-        }
-        let given = [("monthly_budget_usd", dollars.map(|d| d.mark)), ("monthly_requests", requests.map(|r| r.mark))];
-        for (key, mark) in given {
-            let Some(mark) = mark else { continue };
-            let text = "cannot be kept by this version, which counts no spend; remove it to start without a limit";
-            self.say(Severity::Refusal, mark, format!("{key} of {whose} {text}"));
-        }
-    }
-
     /// The providers that clients are limited to must be there.
     pub(super) fn client_providers(&mut self, raw: &Raw, units: &[Unit]) {
         let gate = raw.server.as_deref().and_then(|server| server.auth.as_deref());
@@ -190,6 +174,13 @@ pub(super) struct Listed {
 }
 
 fn unlimited(name: &str, token: TokenHash) -> Client {
-    let passthrough = Passthrough::Closed;
-    Client { name: name.into(), token, models: None, providers: None, max_concurrent: None, passthrough }
+    Client {
+        name: name.into(),
+        token,
+        models: None,
+        providers: None,
+        max_concurrent: None,
+        passthrough: Passthrough::Closed,
+        cap: Cap::default(),
+    }
 }

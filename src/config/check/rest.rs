@@ -7,9 +7,7 @@ use tracing_subscriber::EnvFilter;
 use super::Checker;
 use crate::config::document::{At, Mark};
 use crate::config::problem::shown;
-use crate::config::raw::{
-    Raw, RawBilling, RawDispatch, RawLocalModel, RawLog, RawPrice, RawRouter, RawSecrets, RawStore,
-};
+use crate::config::raw::{Raw, RawDispatch, RawLocalModel, RawLog, RawRouter, RawSecrets, RawStore};
 use crate::config::settings::{LogFormat, LogSettings, SecretsSettings, StoreSettings, StoreUrl};
 use crate::config::surroundings::{Surroundings, expand};
 use crate::credentials::Sealing;
@@ -70,13 +68,6 @@ impl Checker<'_> {
     /// Validates what no part uses yet, and warns once for each table or key in use.
     pub(super) fn unbuilt(&mut self, raw: &Raw) {
         self.unbuilt_server(raw);
-        if let Some(billing) = &raw.billing {
-            self.billing(billing);
-        }
-        if let Some(prices) = &raw.prices {
-            self.not_built(prices.mark, "[[prices]], since no spend is counted");
-            prices.iter().for_each(|price| self.price(price));
-        }
         if let Some(router) = &raw.router {
             self.router(router);
         }
@@ -94,29 +85,6 @@ impl Checker<'_> {
         let Some(server) = raw.server.as_deref() else { return };
         if let Some(ttl) = server.admin.as_deref().and_then(|admin| admin.session_ttl_seconds.as_ref()) {
             self.not_built(ttl.mark, "server.admin.session_ttl_seconds, since there are no browser sessions");
-        }
-    }
-
-    fn billing(&mut self, billing: &At<RawBilling>) {
-        self.not_built(billing.mark, "[billing], since no spend is counted");
-        if let Some(day) = billing.cycle_day.as_ref().filter(|day| !(1..=31).contains(&day.value)) {
-            self.error(day.mark, "billing.cycle_day must be a day of the month, 1 to 31");
-        }
-        let allowed = |c: char| c.is_ascii_alphanumeric() || "/_+-".contains(c);
-        let bad = |zone: &&At<String>| zone.is_empty() || !zone.chars().all(allowed);
-        if let Some(zone) = billing.timezone.as_ref().filter(bad) {
-            self.error(zone.mark, format!("billing.timezone {} is no time zone; e.g. \"Asia/Taipei\"", shown(zone)));
-        }
-    }
-
-    fn price(&mut self, price: &At<RawPrice>) {
-        let model = price.model.as_ref().filter(|model| !model.trim().is_empty());
-        if model.is_none() {
-            self.missing(price.mark, "an entry of [[prices]] has no model");
-        }
-        let amounts = [&price.input, &price.output, &price.cache_read, &price.cache_write_5m, &price.cache_write_1h];
-        for amount in amounts.into_iter().flatten().filter(|amount| !amount.is_finite() || amount.value < 0.0) {
-            self.error(amount.mark, "a price is dollars per million tokens, 0 or more");
         }
     }
 

@@ -3,10 +3,11 @@
 use std::io;
 use std::path::Path;
 
+use duduclaw_actors::id::Family;
+use duduclaw_actors::outcome::Usage;
 use duduclaw_actors::roster::{Affinity, BurnRate, PoolSettings, RotationSettings, TieOrder, WindowCaps, WindowLimits};
 
 use super::*;
-use crate::config::problem::Severity;
 use crate::config::settings::{Scope, Settings};
 use crate::config::surroundings::fake::Fake;
 
@@ -242,21 +243,30 @@ fn a_list_of_tokens_is_read_whole_or_named() {
 }
 
 #[test]
-fn a_limit_that_cannot_be_kept_does_not_start() {
+fn a_monthly_limit_is_an_amount() {
     let text =
         "[[server.auth.clients]]\nname = \"c\"\ntoken_env = \"A\"\nmonthly_requests = 5\nmonthly_budget_usd = 1.5\n";
     let machine = Fake::default().with_var("A", "t");
-    let (_, problems) = checked_on(&format!("{text}{FLEET}"), &machine);
-    assert!(problems.iter().all(|problem| problem.severity == Severity::Refusal));
-    insta::assert_snapshot!(said_on(&format!("{text}{FLEET}"), &machine), @r#"
-    cannot start: c:4: monthly_requests of client "c" cannot be kept by this version, which counts no spend; remove it to start without a limit
-    cannot start: c:5: monthly_budget_usd of client "c" cannot be kept by this version, which counts no spend; remove it to start without a limit
-    "#);
-    insta::assert_snapshot!(said_of_account("monthly_budget_usd = nan\nmonthly_requests = 1"), @r#"
+    let (settings, problems) = checked_on(&format!("{text}{FLEET}"), &machine);
+    assert_eq!(problems, []);
+    let clients = settings.server.auth.unwrap().clients;
+    let cap = clients.authenticate("t").unwrap().cap;
+    assert_eq!((cap.money.map(|money| money.0), cap.requests), (Some(1_500_000), Some(5)));
+    let said: Vec<_> = ["nan", "inf", "-inf", "-0.01", "1e12"]
+        .map(|amount| said_of_account(&format!("monthly_budget_usd = {amount}")))
+        .into();
+    insta::assert_snapshot!(said.join("\n"), @r#"
     error: c:5: monthly_budget_usd of account "a" of providers.anthropic must be an amount of dollars, 0 or more
-    cannot start: c:5: monthly_budget_usd of account "a" of providers.anthropic cannot be kept by this version, which counts no spend; remove it to start without a limit
-    cannot start: c:6: monthly_requests of account "a" of providers.anthropic cannot be kept by this version, which counts no spend; remove it to start without a limit
+    error: c:5: monthly_budget_usd of account "a" of providers.anthropic must be an amount of dollars, 0 or more
+    error: c:5: monthly_budget_usd of account "a" of providers.anthropic must be an amount of dollars, 0 or more
+    error: c:5: monthly_budget_usd of account "a" of providers.anthropic must be an amount of dollars, 0 or more
+    error: c:5: monthly_budget_usd of account "a" of providers.anthropic must be an amount of dollars, 0 or more
     "#);
+}
+
+#[test]
+fn a_budget_of_a_subscription_is_said_never_to_act() {
+    insta::assert_snapshot!(said_of_account("token_env = \"T\"\nmonthly_budget_usd = 5.0"), @r#"warning: c:6: monthly_budget_usd of account "a" of providers.anthropic never acts: the requests of a subscription cost nothing"#);
 }
 
 #[test]
@@ -466,13 +476,66 @@ prefix = \"q\"
 }
 
 #[test]
-fn parts_that_are_not_built_yet_are_validated_all_the_same() {
+fn months_and_prices_that_make_no_sense_are_named() {
     let text = "
 [billing]
-timezone = \"Moon base\"
+timezone = \"Asia/Taipeh\"
 cycle_day = 32
 [[prices]]
 input = -1
+[[prices]]
+model = \"claude-opus-5-5\"
+output = nan
+long_context = [{ above = 10, input = inf }]
+[[prices]]
+model = \"own\"
+input = 1
+[[prices]]
+model = \"gpt-5.5\"
+input = 4
+[[prices]]
+model = \"GPT-5.5\"
+long_context = [{ input = 1, output = 2 }]
+[[prices]]
+model = \"gpt-5.5\"
+input = 4
+";
+    insta::assert_snapshot!(said(text), @r#"
+    error: c:3: billing.timezone "Asia/Taipeh" is no time zone; did you mean "Asia/Taipei"?
+    error: c:4: billing.cycle_day must be a day of the month, 1 to 31
+    error: c:5: an entry of [[prices]] has no model
+    error: c:6: a price is dollars per million tokens, 0 or more
+    error: c:9: a price is dollars per million tokens, 0 or more
+    error: c:10: a price is dollars per million tokens, 0 or more
+    error: c:11: the price of "own", which is not listed, has no output
+    error: c:17: a long_context of the price of "GPT-5.5" has no above
+    error: c:20: [[prices]] has "gpt-5.5" twice
+    "#);
+    insta::assert_snapshot!(said("[billing]\ntimezone = \"a moon base\""), @r#"error: c:2: billing.timezone "a moon base" is no time zone; e.g. "Asia/Taipei""#);
+}
+
+#[test]
+fn a_price_of_ones_own_replaces_what_it_states_of_the_listed_one() {
+    let text = "
+[[prices]]
+model = \"claude-haiku-5-5\"
+output = 0.4
+[[prices]]
+model = \"own-model\"
+input = 8
+output = 16
+";
+    let settings = checked(&format!("{text}{FLEET}"));
+    let cost = |model: &str, usage| settings.prices.priced(Family::Claude, model).price.cost(&usage).dollars();
+    let million = |input, output, write| Usage { input, output, cache_write_1h: write, ..Usage::default() };
+    assert_eq!(cost("claude-haiku-5-5", million(1_000_000, 1_000_000, 0)), 0.5, "no price for long prompts is stated");
+    assert_eq!(cost("own-model", million(1_000_000, 0, 1_000_000)), 24.0, "a write for an hour is twice the input");
+    assert_eq!(cost("claude-opus-5-5", million(1_000_000, 0, 0)), 4.0, "others stay");
+}
+
+#[test]
+fn parts_that_are_not_built_yet_are_validated_all_the_same() {
+    let text = "
 [router]
 high = 0.1
 low = 0.5
@@ -499,31 +562,25 @@ secret_env = \"S\"
 level = \"duduclaw=loud\"
 ";
     insta::assert_snapshot!(said(text), @r#"
-    warning: c:2: not built yet: [billing], since no spend is counted
-    error: c:3: billing.timezone "Moon base" is no time zone; e.g. "Asia/Taipei"
-    error: c:4: billing.cycle_day must be a day of the month, 1 to 31
-    warning: c:5: not built yet: [[prices]], since no spend is counted
-    error: c:5: an entry of [[prices]] has no model
-    error: c:6: a price is dollars per million tokens, 0 or more
-    warning: c:7: not built yet: [router]
-    error: c:7: router.low (0.5) must not be above router.high (0.1)
-    error: c:10: router.local_fast names "nobody", which is not declared
-    error: c:11: router.local_strong needs provider and model
-    error: c:15: store.url must be "sqlite" or begin with postgres://
-    error: c:16: store.retention_days must be at least 1
-    warning: c:17: not built yet: [dispatch]
-    error: c:18: dispatch.max_parallel must be at least 1
-    error: c:19: dispatch.timeout must be longer than nothing; the default is "30m"
-    error: c:20: dispatch.pass_env takes the name of an environment variable, not a value; put the secret into a variable and its name here
-    error: c:21: [runtimes.cursor] is none of claude, codex, gemini
-    error: c:22: path of [runtimes.cursor] must be absolute
-    error: c:24: [notify] names channel "webhook" target "nowhere", which [channels] does not declare
-    error: c:26: [channels.webhook.ops] has no url_env
-    warning: c:28: not built yet: [channels.telegram]
-    error: c:28: [channels.telegram] has no token_env
-    error: c:28: [channels.telegram] has no agent
-    error: c:28: [channels.telegram] has no allow
-    error: c:30: log.level "duduclaw=loud" is no level; trace, debug, info, warn, error, or e.g. "duduclaw=debug,hyper=warn"
+    warning: c:2: not built yet: [router]
+    error: c:2: router.low (0.5) must not be above router.high (0.1)
+    error: c:5: router.local_fast names "nobody", which is not declared
+    error: c:6: router.local_strong needs provider and model
+    error: c:10: store.url must be "sqlite" or begin with postgres://
+    error: c:11: store.retention_days must be at least 1
+    warning: c:12: not built yet: [dispatch]
+    error: c:13: dispatch.max_parallel must be at least 1
+    error: c:14: dispatch.timeout must be longer than nothing; the default is "30m"
+    error: c:15: dispatch.pass_env takes the name of an environment variable, not a value; put the secret into a variable and its name here
+    error: c:16: [runtimes.cursor] is none of claude, codex, gemini
+    error: c:17: path of [runtimes.cursor] must be absolute
+    error: c:19: [notify] names channel "webhook" target "nowhere", which [channels] does not declare
+    error: c:21: [channels.webhook.ops] has no url_env
+    warning: c:23: not built yet: [channels.telegram]
+    error: c:23: [channels.telegram] has no token_env
+    error: c:23: [channels.telegram] has no agent
+    error: c:23: [channels.telegram] has no allow
+    error: c:25: log.level "duduclaw=loud" is no level; trace, debug, info, warn, error, or e.g. "duduclaw=debug,hyper=warn"
     "#);
     insta::assert_snapshot!(
         said("[store]\nurl = \"postgres://u:secret@h/db\""),

@@ -1,7 +1,7 @@
 //! One failover unit: where it is, whose credential it takes, and which accounts it has.
 
 use duduclaw_actors::id::Family;
-use duduclaw_actors::roster::{Strategy, Switch};
+use duduclaw_actors::roster::{Cap, Strategy, Switch};
 use reqwest::Url;
 
 use super::Checker;
@@ -208,6 +208,7 @@ impl Checker<'_> {
             switch: Switch::On,
             thresholds: defaults.thresholds,
             caps: defaults.caps,
+            budget: Cap::default(),
             place: self.document.place(draft.api_key_env.map_or(draft.mark, |key| key.mark)),
         }
     }

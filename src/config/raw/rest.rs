@@ -1,9 +1,10 @@
 //! Everything beside the server and the fleet.
 
+use duduclaw_actors::id::Family;
 use serde::Deserialize;
 
 use super::{Key, Span};
-use crate::config::document::Ordered;
+use crate::config::document::{At, Ordered};
 use crate::config::settings::LogFormat;
 
 #[derive(Default, Deserialize)]
@@ -16,7 +17,27 @@ pub(crate) struct RawBilling {
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawPrice {
+    pub(crate) family: Key<Family>,
     pub(crate) model: Key<String>,
+    pub(crate) input: Key<f64>,
+    pub(crate) output: Key<f64>,
+    pub(crate) cache_read: Key<f64>,
+    pub(crate) cache_write_5m: Key<f64>,
+    pub(crate) cache_write_1h: Key<f64>,
+    pub(crate) long_context: Key<Vec<At<RawStep>>>,
+    #[cfg_attr(not(test), expect(dead_code, reason = "for whoever reads the list"))]
+    pub(crate) source: Key<String>,
+    #[cfg_attr(not(test), expect(dead_code, reason = "for whoever reads the list"))]
+    pub(crate) date: Key<String>,
+    #[expect(dead_code, reason = "for whoever reads the list")]
+    pub(crate) note: Key<String>,
+}
+
+/// Other prices for long prompts.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawStep {
+    pub(crate) above: Key<u64>,
     pub(crate) input: Key<f64>,
     pub(crate) output: Key<f64>,
     pub(crate) cache_read: Key<f64>,

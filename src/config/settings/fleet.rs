@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use duduclaw_actors::id::Family;
-use duduclaw_actors::roster::{Strategy, Switch, WindowCaps, WindowLimits};
+use duduclaw_actors::roster::{Cap, Strategy, Switch, WindowCaps, WindowLimits};
 use reqwest::Url;
 use serde::{Deserialize, Serialize};
 
@@ -148,6 +148,8 @@ pub struct AccountEntry {
     pub thresholds: WindowLimits,
     /// Hard caps, resolved.
     pub caps: WindowCaps,
+    /// What may be spent on it in a month.
+    pub budget: Cap,
     /// Where it is declared.
     pub place: Place,
 }

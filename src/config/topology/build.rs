@@ -1,9 +1,10 @@
 //! From checked settings to elements and the brain's roster.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use duduclaw_actors::id::{AccountId, CredentialKind};
-use duduclaw_actors::roster::{AccountSpec, Roster, Strategy, Switch, UpstreamSpec};
+use duduclaw_actors::roster::{AccountSpec, Cap, Roster, Strategy, Switch, UpstreamSpec};
 
 use super::{Account, Element, Entry, Ids, Lookups, Usable};
 use crate::config::problem::{Problem, Severity};
@@ -43,6 +44,7 @@ fn stored(unit: &Unit, settings: &Settings, name: &str) -> AccountEntry {
         switch: Switch::On,
         thresholds: settings.account_defaults.thresholds,
         caps: settings.account_defaults.caps,
+        budget: Cap::default(),
         place: unit.place.clone(),
     }
 }
@@ -112,7 +114,14 @@ pub(super) fn roster(
         pool: settings.pool,
         rotation: settings.rotation,
         notify: settings.notify.clone(),
+        billing: settings.billing,
+        clients: client_caps(settings),
     }
+}
+
+fn client_caps(settings: &Settings) -> BTreeMap<Arc<str>, Cap> {
+    let clients = settings.server.auth.iter().flat_map(|gate| gate.clients.iter());
+    clients.filter(|client| client.cap.binds()).map(|client| (Arc::clone(&client.name), client.cap)).collect()
 }
 
 fn upstream_spec(element: &Element) -> UpstreamSpec {
@@ -139,6 +148,7 @@ fn account_spec(settings: &Settings, entries: &[Entry], account: &Account) -> Ac
         switch: entry.switch,
         thresholds: entry.thresholds,
         caps: entry.caps,
+        budget: entry.budget,
         max_concurrent: unit.max_concurrent,
     }
 }

@@ -98,6 +98,7 @@ pub(super) fn known(entry: AccountEntry, element: usize, unit: &Unit, lookups: L
         switch: entry.switch,
         thresholds: entry.thresholds,
         caps: entry.caps,
+        budget: entry.budget,
         place: entry.place,
     }
 }

@@ -1,4 +1,5 @@
-//! How many tokens a request will cost, estimated from its bytes: good enough to reserve money and to choose a model.
+//! How many tokens a text has, estimated from its bytes: good enough to set money aside for a request, to choose a model,
+//! and to count an answer of which the provider's own count never came.
 //!
 //! Four characters make a token, one and a half of the East Asian scripts do, and a piece of base64 (an image, a
 //! document) counts a fixed sum whatever its size. What never enters: JSON; the text is scanned as it stands.
@@ -52,13 +53,39 @@ fn is_base64(value: &[u8]) -> bool {
 }
 
 /// Characters seen so far.
-#[derive(Debug, Default)]
-struct Characters {
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Characters {
     all: i64,
     east_asian: i64,
 }
 
 impl Characters {
+    /// What stands between the quotes of a JSON string: an escape is the character that it says.
+    pub fn add_string(&mut self, text: &[u8]) {
+        self.all += signed(bytecount::num_chars(text));
+        self.east_asian += signed(count_east_asian(text));
+        let mut rest = text;
+        while let Some(at) = memchr(b'\\', rest) {
+            rest = &rest[at..];
+            let length = self.add_one_escape(rest);
+            rest = rest.get(length..).unwrap_or_default();
+        }
+    }
+
+    /// How many bytes it takes.
+    fn add_one_escape(&mut self, text: &[u8]) -> usize {
+        match text.get(..6).and_then(escaped) {
+            Some(digits) => {
+                self.add_escape(digits);
+                6
+            }
+            None => {
+                self.all -= 1;
+                2
+            }
+        }
+    }
+
     fn add(&mut self, text: &[u8]) {
         self.all += signed(bytecount::num_chars(text));
         self.east_asian += signed(count_east_asian(text));
@@ -89,7 +116,9 @@ impl Characters {
         self.east_asian += i64::from(!surrogate && matches!(digits[0], b'3'..=b'9' | b'a'..=b'd' | b'A'..=b'D'));
     }
 
-    fn tokens(&self) -> u64 {
+    /// The tokens they make.
+    #[must_use]
+    pub fn tokens(&self) -> u64 {
         let (plain, dense) = ((self.all - self.east_asian).max(0), self.east_asian.max(0));
         // A quarter and two thirds, rounded up together.
         u64::try_from((3 * plain + 8 * dense + 11) / 12).unwrap_or_default()
@@ -156,7 +185,28 @@ mod tests {
         assert_eq!(tokens(&r"C:\\users\\ubuntu".repeat(10)), 43);
     }
 
+    #[test]
+    fn in_a_string_every_escape_is_the_character_that_it_says() {
+        let all = |text: &str| {
+            let mut characters = Characters::default();
+            characters.add_string(text.as_bytes());
+            (characters.all, characters.east_asian)
+        };
+        for (raw, said) in [(r#"a\n\"b\"\\"#, 6), (r"\u0041\t", 2), (r"\ud83d\ude00!", 2), (r"\u5317北", 2), ("", 0)] {
+            assert_eq!(all(raw).0, said, "{raw}");
+        }
+        assert_eq!(all(r"\u5317北\\u5317").1, 2);
+    }
+
     proptest! {
+        #[test]
+        fn a_string_counts_as_many_characters_as_it_says(text in any::<String>()) {
+            let raw = serde_json::to_string(&text).unwrap();
+            let mut characters = Characters::default();
+            characters.add_string(&raw.as_bytes()[1..raw.len() - 1]);
+            prop_assert_eq!(characters.all, i64::try_from(text.chars().count()).unwrap());
+        }
+
         #[test]
         fn any_bytes_are_counted_without_harm(body in proptest::collection::vec(any::<u8>(), 0..300)) {
             prop_assert!(input_tokens(&body) <= body.len() as u64 + BLOCK);

@@ -21,6 +21,8 @@ enum Stage {
     Nameless,
     /// Wanted; data is collected.
     Wanted,
+    /// Its lines are shown, and not collected.
+    Glanced,
     /// Not wanted; data is passed over.
     Unwanted,
     /// Data was passed over because there was too much of it.
@@ -45,19 +47,27 @@ impl Pending {
             return;
         }
         match sink.wants(name) {
-            Interest::Skip => self.stage = if self.stage == Stage::Lost { Stage::Lost } else { Stage::Unwanted },
+            Interest::Skip => self.turn_to(Stage::Unwanted),
+            Interest::Glance => self.turn_to(Stage::Glanced),
             Interest::Take => self.want(name),
+        }
+    }
+
+    fn turn_to(&mut self, stage: Stage) {
+        if self.stage != Stage::Lost {
+            self.stage = stage;
         }
     }
 
     /// A `data:` line.
     #[inline]
-    pub(super) fn data(&mut self, line: &[u8], sink: &impl Sink) {
+    pub(super) fn data(&mut self, line: &[u8], sink: &mut impl Sink) {
         if self.stage == Stage::Open {
             self.classify(line, sink);
         }
         match self.stage {
             Stage::Unwanted | Stage::Lost => {}
+            Stage::Glanced => sink.line(line),
             Stage::Open | Stage::Nameless | Stage::Wanted => self.collect(line),
         }
         self.has_data = true;
@@ -86,7 +96,7 @@ impl Pending {
     #[inline]
     pub(super) fn dispatch(&mut self, end: usize, sink: &mut impl Sink) {
         match self.stage {
-            Stage::Open | Stage::Unwanted | Stage::Lost => {}
+            Stage::Open | Stage::Unwanted | Stage::Glanced | Stage::Lost => {}
             Stage::Nameless => self.dispatch_nameless(end, sink),
             Stage::Wanted => self.tell(&self.name, end, sink),
         }
@@ -101,7 +111,7 @@ impl Pending {
     }
 
     fn want(&mut self, name: &[u8]) {
-        let dropped = self.has_data && matches!(self.stage, Stage::Unwanted | Stage::Lost);
+        let dropped = self.has_data && matches!(self.stage, Stage::Unwanted | Stage::Glanced | Stage::Lost);
         if !dropped {
             self.stage = Stage::Wanted;
             self.name.clear();
@@ -114,6 +124,7 @@ impl Pending {
             None => self.stage = Stage::Nameless,
             Some(kind) => match sink.wants(kind) {
                 Interest::Take => self.want(kind),
+                Interest::Glance => self.stage = Stage::Glanced,
                 Interest::Skip => self.stage = Stage::Unwanted,
             },
         }

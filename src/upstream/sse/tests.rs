@@ -9,13 +9,22 @@ type Told = (String, Vec<u8>);
 #[derive(Debug, Default)]
 struct Notes {
     only: Option<&'static [&'static str]>,
+    glances: &'static [&'static str],
     events: Vec<Told>,
     ends: Vec<usize>,
+    lines: Vec<String>,
 }
 
 impl Sink for Notes {
     fn wants(&self, name: &[u8]) -> Interest {
-        self.only.map_or(Interest::Take, |names| Interest::among(names, name))
+        match Interest::among(self.glances, name) {
+            Interest::Take => Interest::Glance,
+            Interest::Skip | Interest::Glance => self.only.map_or(Interest::Take, |names| Interest::among(names, name)),
+        }
+    }
+
+    fn line(&mut self, data: &[u8]) {
+        self.lines.push(String::from_utf8(data.to_vec()).unwrap());
     }
 
     fn event(&mut self, event: Event<'_>) {
@@ -144,6 +153,31 @@ fn only_wanted_events_are_told_wherever_the_cut_is() {
             assert_eq!(frame(Some(USAGE), [head, tail]).events, expected, "{stream:?} cut at {cut}");
         }
     }
+}
+
+/// What is shown of a stream to somebody who glances at deltas and takes the events of usage.
+fn glance<'a>(packets: impl IntoIterator<Item = &'a [u8]>) -> Notes {
+    let mut notes = Notes { only: Some(USAGE), glances: &["content_block_delta"], ..Notes::default() };
+    let mut framer = Framer::new();
+    packets.into_iter().for_each(|packet| framer.push(packet, &mut notes));
+    framer.finish(&mut notes);
+    notes
+}
+
+#[test]
+fn lines_that_are_only_glanced_at_are_shown_once_wherever_the_cut_is_and_are_no_event() {
+    let delta = r#"{"type":"content_block_delta","delta":{"text":"北京"}}"#;
+    let stream = format!(
+        "event: content_block_delta\ndata: {delta}\n\ndata: {delta}\n\nevent: ping\ndata: {{}}\n\n\
+         event: content_block_delta\ndata: one\ndata: two\n\nevent: error\ndata: 1\n\n"
+    );
+    for first in 0..=stream.len() {
+        let (one, two) = stream.as_bytes().split_at(first);
+        let notes = glance([one, two]);
+        assert_eq!(notes.lines, [delta, delta, "one", "two"], "cut at {first}");
+        assert_eq!(notes.events, [event("error", "1")], "cut at {first}");
+    }
+    assert_eq!(glance(stream.as_bytes().chunks(1)).lines.len(), 4);
 }
 
 #[test]
@@ -284,6 +318,8 @@ fn pieces() -> impl Strategy<Value = String> {
         "\u{feff}",
         "{\"type\":\"error\"}",
         "{\"type\":\"ping\"",
+        "content_block_delta",
+        "{\"type\":\"content_block_delta\"}",
         "北京😀",
         "d",
         "e",
@@ -305,6 +341,13 @@ proptest! {
         let packets = frame(Some(USAGE), cut(stream.as_bytes(), &sizes));
         prop_assert!(whole.events.iter().all(|(name, _)| USAGE.contains(&name.as_str())));
         prop_assert_eq!(whole.events, packets.events);
+    }
+
+    #[test]
+    fn what_is_glanced_at_is_the_same_in_any_packets(stream in pieces(), sizes in proptest::collection::vec(0usize..20, 0..20)) {
+        let (whole, cut) = (glance([stream.as_bytes()]), glance(cut(stream.as_bytes(), &sizes)));
+        prop_assert_eq!(whole.lines, cut.lines);
+        prop_assert_eq!(whole.events, cut.events);
     }
 
     #[test]

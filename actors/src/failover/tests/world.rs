@@ -19,7 +19,7 @@ use crate::outcome::{
     Answered, CallKind, Cause, Evidence, HoldScope, Outcome, QuotaReading, QuotaRefusal, QuotaStatus, WindowReading,
 };
 use crate::roster::{
-    AccountSpec, PoolSettings, Roster, RotationSettings, Strategy, Switch, UpstreamSpec, WindowCaps, WindowLimits,
+    AccountSpec, Cap, PoolSettings, Roster, RotationSettings, Strategy, Switch, UpstreamSpec, WindowCaps, WindowLimits,
 };
 use crate::standing::{CredentialState, Hold, HoldKind, Paused, Standing, Stated};
 
@@ -53,6 +53,7 @@ pub(super) fn account(n: u32) -> AccountSpec {
         switch: Switch::On,
         thresholds: WindowLimits::all(0.9),
         caps: WindowCaps::default(),
+        budget: Cap::default(),
         max_concurrent: None,
     }
 }
@@ -77,7 +78,7 @@ pub(super) fn roster(count: u32) -> Roster {
         accounts,
         pool: PoolSettings::default(),
         rotation: RotationSettings::default(),
-        notify: None,
+        ..Roster::default()
     }
 }
 
@@ -152,6 +153,7 @@ pub(super) fn demand() -> Demand {
         step: Step::First,
         binds_thinking: BindsThinking::No,
         spent: Spent::default(),
+        ask: None,
     }
 }
 
