@@ -91,7 +91,7 @@ pub enum Command {
     Serve(serve::ServeArgs),
     /// Check the configuration and the secrets it names; change nothing.
     #[command(
-        after_help = "Example:\n  duduclaw check --config ~/.duduclaw/config.toml\n\nExit status: 0 all is well, 1 errors, 3 warnings or limits that cannot be kept."
+        after_help = "Example:\n  duduclaw check --config ~/.duduclaw/config.toml\n\nExit status: 0 all is well, 1 errors, 3 warnings."
     )]
     Check(check::CheckArgs),
     /// Show the fleet: state, quota windows, waits.

@@ -1,10 +1,11 @@
-//! Figures for Prometheus: a fold over the feed's events, and how the actors' hearts beat.
-//!
-//! Never here: a figure that no event tells.
+//! Figures for Prometheus: a fold over the feed's events, how the actors' hearts beat, and how well the cache serves.
+
+mod usage;
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use duduclaw_actors::efficiency::Share;
 use duduclaw_actors::event::{AttemptResult, Event, EventKind, RequestClose};
 use duduclaw_actors::ports::{ActorKind, Heartbeat, Observer};
 use http::StatusCode;
@@ -14,6 +15,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
+
+use self::usage::UsageFigures;
 
 /// All figures.
 pub struct Metrics {
@@ -29,6 +32,7 @@ pub struct Metrics {
     messages_lost: Counter,
     store_failing: Gauge,
     head_seconds: Histogram,
+    usage: UsageFigures,
     beats: [AtomicU64; 6],
 }
 
@@ -81,6 +85,7 @@ impl Default for Metrics {
             messages_lost: Counter::default(),
             store_failing: Gauge::default(),
             head_seconds: Histogram::new(exponential_buckets(0.01, 2.0, 14)),
+            usage: UsageFigures::default(),
             beats: std::array::from_fn(|_| AtomicU64::new(0)),
         };
         metrics.register();
@@ -102,11 +107,13 @@ impl Metrics {
         registry.register("messages_lost", "Messages that were given up", self.messages_lost.clone());
         registry.register("store_failing", "1 while the store cannot be read or written", self.store_failing.clone());
         registry.register("head_seconds", "From sending an attempt to its head", self.head_seconds.clone());
+        self.usage.register(registry);
     }
 
-    /// All figures in Prometheus' text format.
+    /// All figures in Prometheus' text format, with how well the cache serves now.
     #[must_use]
-    pub fn render(&self) -> String {
+    pub fn render(&self, caches: &[Share]) -> String {
+        self.usage.show_caches(caches);
         let mut text = String::new();
         // Writing to a string cannot fail.
         let _ = encode(&mut text, &self.registry);
@@ -139,6 +146,7 @@ impl Metrics {
                 self.attempts.get_or_create(&labels).inc();
                 self.head_seconds.observe(*head_ms as f64 / 1000.0);
             }
+            EventKind::AttemptSettled { usage, cost, .. } => self.usage.settled(&provider(), usage, *cost),
             EventKind::HoldBegan { cause, .. } => {
                 self.holds.get_or_create(&HoldLabels { provider: provider(), cause: cause.as_str() }).inc();
             }
@@ -163,7 +171,8 @@ impl Metrics {
             EventKind::StoreHealed { .. } => {
                 self.store_failing.set(0);
             }
-            EventKind::StateChanged { .. }
+            EventKind::CacheEfficiencyLow { .. }
+            | EventKind::StateChanged { .. }
             | EventKind::OutageEnded { .. }
             | EventKind::MessageDelayed { .. }
             | EventKind::HoldEnded { .. }

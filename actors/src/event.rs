@@ -10,8 +10,11 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::activity::ScopeKey;
 use crate::clock::{Deadline, Timestamp};
+use crate::efficiency::CacheScope;
 use crate::id::EntryId;
+use crate::money::Micros;
 use crate::outcome::{Cause, Evidence, HoldScope, Usage};
+use crate::rows::{AttemptEnd, Figures};
 use crate::standing::{HoldKind, State, Stated};
 
 pub use summary::span;
@@ -180,6 +183,25 @@ pub enum EventKind {
         /// The tokens of the answer that was relayed.
         usage: Usage,
     },
+    /// An attempt is over, and paid for.
+    AttemptSettled {
+        /// How it came out.
+        end: AttemptEnd,
+        /// The tokens it took.
+        usage: Usage,
+        /// Where they are from.
+        figures: Figures,
+        /// What it cost, in US dollars.
+        #[serde(serialize_with = "dollars")]
+        cost: Micros,
+    },
+    /// The cache served little of the prompts of the last hour.
+    CacheEfficiencyLow {
+        /// Of what.
+        scope: CacheScope,
+        /// The share that it served, from 0 to 1.
+        efficiency: f64,
+    },
     /// A client waits because nothing can serve.
     RequestHeld {
         /// The soonest return, if known.
@@ -287,6 +309,10 @@ impl EventKind {
             _ => None,
         }
     }
+}
+
+fn dollars<S: Serializer>(amount: &Micros, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(amount.dollars())
 }
 
 /// An end as people and programs read it: RFC 3339.

@@ -2,7 +2,7 @@
 //!
 //! [`Admission`] is the pure machine: it knows the roster, what each account last said of its health, the conversations
 //! and the allowances, and turns a [`demand::Demand`] into a lease. The leases in flight stand in a [`LeaseBook`] that
-//! outlives it, so that a restarted machine finds them again.
+//! outlives it, with the [`ledger`] of what was spent and what is set aside, so that a restarted machine finds them again.
 //!
 //! The FailoverManager is the actor around it; everybody else holds a [`FailoverHandle`].
 //!
@@ -19,6 +19,7 @@ mod exhausted;
 pub mod explain;
 mod fault;
 mod judgement;
+pub mod ledger;
 mod placement;
 mod plan;
 mod probe;

@@ -1,7 +1,8 @@
 //! Money as the program counts it: whole micro-dollars, so that sums are exact.
 //!
-//! Never here: prices, budgets, how an amount is shown.
+//! Never here: prices, budgets.
 
+use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Neg, Sub, SubAssign};
 
@@ -30,6 +31,17 @@ impl Micros {
     #[must_use]
     pub fn dollars(self) -> f64 {
         self.0 as f64 / 1e6
+    }
+}
+
+/// In dollars, with as many decimals as it has, and at least two: `$12.50`, `$0.0884`.
+impl fmt::Display for Micros {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let amount = self.0.unsigned_abs();
+        let decimals = format!("{:06}", amount % 1_000_000);
+        let (cents, more) = decimals.split_at(2);
+        let sign = if self.0 < 0 { "-" } else { "" };
+        write!(f, "{sign}${}.{cents}{}", amount / 1_000_000, more.trim_end_matches('0'))
     }
 }
 

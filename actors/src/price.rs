@@ -88,9 +88,23 @@ impl Price {
         self.steps.iter().rev().find(|step| prompt > step.above).map_or(&self.base, |step| &step.rates)
     }
 
+    /// How many tokens of output fit in an amount, beside the other tokens of a use.
+    #[must_use]
+    pub fn output_within(&self, amount: Micros, usage: &Usage) -> u64 {
+        let amount = u128::try_from(amount.0).unwrap_or(0).saturating_mul(PICOS);
+        let left = amount.saturating_sub(self.picos(&Usage { output: 0, ..*usage }));
+        let each = u128::from(self.rates(usage.prompt()).output.0);
+        left.checked_div(each).map_or(u64::MAX, |tokens| u64::try_from(tokens).unwrap_or(u64::MAX))
+    }
+
     /// What these tokens cost.
     #[must_use]
     pub fn cost(&self, usage: &Usage) -> Micros {
+        let picos = self.picos(usage);
+        Micros(i64::try_from((picos.saturating_add(PICOS / 2)) / PICOS).unwrap_or(i64::MAX))
+    }
+
+    fn picos(&self, usage: &Usage) -> u128 {
         let rates = self.rates(usage.prompt());
         let parts = [
             (usage.input, rates.input),
@@ -99,10 +113,9 @@ impl Price {
             (usage.cache_write_5m, rates.cache_write_5m),
             (usage.cache_write_1h, rates.cache_write_1h),
         ];
-        let picos = parts.iter().fold(0_u128, |sum, (tokens, price)| {
+        parts.iter().fold(0_u128, |sum, (tokens, price)| {
             sum.saturating_add(u128::from(*tokens).saturating_mul(u128::from(price.0)))
-        });
-        Micros(i64::try_from((picos.saturating_add(PICOS / 2)) / PICOS).unwrap_or(i64::MAX))
+        })
     }
 
     /// What orders prices, the dearest last.

@@ -40,6 +40,7 @@ use crate::ports::{Heartbeat, Observer, Reports, StoreError, Table};
 use crate::postman::{Courier, Outbox, Post};
 use crate::roster::{AccountSpec, Roster};
 use crate::slot::{Delivery, Slot, Successor};
+use crate::till::{Run, Till};
 use actor::{Lasting, Msg, RootActor};
 
 /// What the world gives the fleet.
@@ -71,6 +72,8 @@ pub struct Fleet {
     pub feed: Feed,
     /// What is remembered.
     pub journal: Journal,
+    /// Where attempts are paid for.
+    pub till: Till,
 }
 
 /// Why the fleet could not start.
@@ -120,6 +123,7 @@ impl Fleet {
             failover: lasting.failover_handle(),
             feed: lasting.feed(),
             journal: lasting.journal(),
+            till: lasting.till(),
             lasting,
             root,
         };
@@ -172,6 +176,9 @@ impl Fleet {
     /// Two identities turned out to be one: the state of `before` is joined into that of `now`.
     pub fn join(&self, before: AccountId, now: AccountId) {
         let (Some(old), false) = (self.health(before), before == now) else { return };
+        if let Some(renamed) = self.lasting.book.ledger().join(before, now) {
+            failover::actor::remember_name(&self.journal, &renamed);
+        }
         self.tell(now, Fact::Joined(Arc::new(old)));
     }
 
@@ -336,6 +343,8 @@ impl Lasting {
             ports: actor::Shared { clock, store, keep, heartbeat, courier, tasks },
             failover,
             book,
+            caches: Arc::default(),
+            run: Run(fastrand::u64(..)),
             feed: Slot::default(),
             feed_shared: activity::Shared::new(observers, written, watchman),
             journal,

@@ -95,6 +95,27 @@ pub struct AccountSpec {
     pub max_concurrent: Option<u32>,
 }
 
+/// Whether using an account costs money by the token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metered {
+    /// It does: a key, or whatever secret is not ours to know.
+    Yes,
+    /// It does not: a subscription, or a machine of one's own.
+    No,
+}
+
+impl AccountSpec {
+    /// Whether using it costs money by the token.
+    #[must_use]
+    pub fn metered(&self) -> Metered {
+        match (self.family, self.kind) {
+            (Family::Local, _) => Metered::No,
+            (_, CredentialKind::Oauth | CredentialKind::SetupToken | CredentialKind::Keychain) => Metered::No,
+            (_, CredentialKind::ApiKey | CredentialKind::None) => Metered::Yes,
+        }
+    }
+}
+
 /// What may be spent in one month.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cap {

@@ -57,6 +57,8 @@ pub enum AttemptEnd {
     Cut,
     /// The client went away.
     ClientGone,
+    /// It came to nothing: refused, failed, without an answer, or an error that was passed on.
+    Failed,
     /// The program died while it was in flight.
     Lost,
 }
@@ -92,7 +94,7 @@ pub struct Charge {
     pub month: String,
     /// How much.
     pub amount: Micros,
-    /// How many requests: 1 with a request's first attempt, else 0.
+    /// How many requests: for who asks 1 with a request's first attempt, else 0; for an account 1 with each attempt.
     pub requests: u32,
 }
 

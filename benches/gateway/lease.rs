@@ -243,5 +243,6 @@ fn demand() -> Demand {
         step: Step::First,
         binds_thinking: BindsThinking::No,
         spent: Spent::default(),
+        ask: None,
     }
 }

@@ -7,7 +7,9 @@ use duduclaw_actors::account::health::Health;
 use duduclaw_actors::account::quota::KnownWindow;
 use duduclaw_actors::clock::{Deadline, Timestamp};
 use duduclaw_actors::failover::AccountSnapshot;
+use duduclaw_actors::failover::ledger::Spend;
 use duduclaw_actors::id::{AccountId, EvidenceSeq, ModelScope, Window};
+use duduclaw_actors::money::Micros;
 use duduclaw_actors::outcome::QuotaStatus;
 use duduclaw_actors::roster::{AccountSpec, Switch, TieOrder};
 use duduclaw_actors::standing::{CredentialState, Hold, Paused, Standing, State};
@@ -117,15 +119,26 @@ pub struct WindowView {
     pub max_utilization: Option<f64>,
 }
 
-/// Spend against the budget, in US dollars. Null until budgets are kept.
+/// Spend against the budget, in US dollars.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct SpendView {
-    /// This billing month.
+    /// Spent in the billing month that runs.
     pub month: Option<f64>,
     /// The cap.
     pub cap: Option<f64>,
-    /// Reserved by requests in flight.
+    /// Set aside for requests in flight.
     pub reserved: Option<f64>,
+}
+
+impl From<Spend> for SpendView {
+    fn from(spend: Spend) -> Self {
+        let Spend { cap, spent, reserved } = spend;
+        Self {
+            month: Some(spent.money.dollars()),
+            cap: cap.money.map(Micros::dollars),
+            reserved: Some(reserved.money.dollars()),
+        }
+    }
 }
 
 /// The fleet now.
@@ -160,7 +173,8 @@ impl<'a> Look<'a> {
     pub(super) fn account(&self, element: &Element, id: AccountId) -> Option<PoolAccount> {
         let spec = self.live.topology.roster().accounts.get(&id)?;
         let health = self.desk.fleet.health(id)?;
-        let about = About { spec, health: &health, seen: self.seen.get(&id), live: self.live, now: self.now };
+        let spend = self.desk.fleet.till.account(id).map(SpendView::from).unwrap_or_default();
+        let about = About { spec, health: &health, seen: self.seen.get(&id), spend, live: self.live, now: self.now };
         Some(about.view(&self.desk.vault, element, self.desk.counts.of(&spec.entry)))
     }
 }
@@ -169,6 +183,7 @@ struct About<'a> {
     spec: &'a AccountSpec,
     health: &'a Health,
     seen: Option<&'a AccountSnapshot>,
+    spend: SpendView,
     live: &'a Live,
     now: Timestamp,
 }
@@ -206,7 +221,7 @@ impl About<'_> {
             max_utilization_5h: self.spec.caps.five_hour,
             max_utilization_7d: self.spec.caps.weekly,
             max_utilization_fable: self.spec.caps.fable,
-            spend: SpendView::default(),
+            spend: self.spend,
             plan: None,
             expires_at: credential.and_then(|credential| credential.expires_at).map(|at| at.as_secs()),
             last_probe: self.health.asked_at().map(|at| at.as_secs()),

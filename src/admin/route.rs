@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use duduclaw_actors::clock::{Deadline, Timestamp};
-use duduclaw_actors::failover::demand::{BindsThinking, Demand, Spent, Step, Via};
+use duduclaw_actors::failover::demand::{Ask, BindsThinking, Demand, Spent, Step, Via};
 use duduclaw_actors::failover::{Band, Place, Ranked};
 use duduclaw_actors::id::{ModelScope, Principal};
 use duduclaw_actors::outcome::CallKind;
+use duduclaw_actors::price::PriceList;
 use http::{HeaderMap, HeaderValue};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -99,12 +100,13 @@ pub enum RoutePlace {
 
 /// Where it would go.
 pub(super) async fn explain(call: Call, question: Question) -> Result<RouteView, Fault> {
-    let topology = Arc::clone(&call.live.topology);
+    let (topology, prices) = (Arc::clone(&call.live.topology), &call.live.settings.prices);
     let principal = Arc::new(Principal { client: question.client.as_deref().map(Arc::from), ..Principal::default() });
     let conversation = conversation(&question, &principal)?;
     let mut upstreams = Vec::new();
     for (element, model) in steps(&topology, &question)? {
-        let demand = demand(&topology, element, model, &question.model, (&principal, conversation));
+        let mut demand = demand(&topology, element, model, &question.model, (&principal, conversation));
+        demand.ask = Some(Arc::new(ask(prices, element, model)));
         let order = call.desk.fleet.failover.explain(demand).await;
         let order = order.map_err(|error| Fault::unavailable(error.to_string()))?;
         let now = call.desk.clock.now();
@@ -174,7 +176,13 @@ fn demand(
         step: Step::First,
         binds_thinking: if binds { BindsThinking::Yes } else { BindsThinking::No },
         spent: Spent::default(),
+        ask: None,
     }
+}
+
+/// What a short request for an answer of the usual length may cost.
+fn ask(prices: &PriceList, element: &Element, model: &str) -> Ask {
+    Ask { model: Arc::from(model), priced: prices.priced(element.family, model), input: 0, max_output: None }
 }
 
 fn candidate(ranked: &Ranked, now: Timestamp) -> RouteCandidate {

@@ -9,8 +9,6 @@ use std::fmt;
 pub enum Severity {
     /// Worth knowing; `check` exits with 3, `serve` starts.
     Warning,
-    /// Valid, but it asks for something that this version cannot keep: `check` exits with 3, `serve` does not start.
-    Refusal,
     /// Wrong: `check` exits with 1, `serve` does not start.
     Error,
 }
@@ -21,7 +19,6 @@ impl Severity {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Warning => "warning",
-            Self::Refusal => "cannot start",
             Self::Error => "error",
         }
     }

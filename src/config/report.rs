@@ -47,7 +47,7 @@ impl Report {
     pub fn verdict(&self) -> Verdict {
         match self.gravest() {
             None => Verdict::Fine,
-            Some(Severity::Warning | Severity::Refusal) => Verdict::Doubtful,
+            Some(Severity::Warning) => Verdict::Doubtful,
             Some(Severity::Error) => Verdict::Wrong,
         }
     }
@@ -55,7 +55,7 @@ impl Report {
     /// Whether `serve` may start with it.
     #[must_use]
     pub fn may_start(&self) -> bool {
-        self.gravest().is_none_or(|gravest| gravest == Severity::Warning)
+        self.verdict() != Verdict::Wrong
     }
 
     fn gravest(&self) -> Option<Severity> {
@@ -71,13 +71,9 @@ pub fn render(report: &Report) -> String {
         Source::BuiltIn => "no config file; using what was found on this machine".to_owned(),
     };
     let verdict = match report.verdict() {
-        Verdict::Wrong => format!("config has {}", counted(report, &[Severity::Error], "error")),
+        Verdict::Wrong => format!("config has {}", counted(report, Severity::Error, "error")),
         Verdict::Fine => "config ok".to_owned(),
-        Verdict::Doubtful => {
-            let warnings = counted(report, &[Severity::Warning, Severity::Refusal], "warning");
-            let verdict = if report.may_start() { "ok" } else { "cannot start" };
-            format!("config {verdict}, with {warnings}")
-        }
+        Verdict::Doubtful => format!("config ok, with {}", counted(report, Severity::Warning, "warning")),
     };
     let mut text = format!("{verdict}: {source}\n");
     for line in &report.summary {
@@ -86,18 +82,11 @@ pub fn render(report: &Report) -> String {
     for problem in &report.problems {
         let _ = writeln!(text, "{problem}");
     }
-    if !report.may_start() && report.verdict() != Verdict::Wrong {
-        let _ = writeln!(
-            text,
-            "`duduclaw serve` does not start with this config: see \"{}\" above",
-            Severity::Refusal.as_str()
-        );
-    }
     text
 }
 
-fn counted(report: &Report, severities: &[Severity], word: &str) -> String {
-    numbered(report.problems.iter().filter(|problem| severities.contains(&problem.severity)).count(), word)
+fn counted(report: &Report, severity: Severity, word: &str) -> String {
+    numbered(report.problems.iter().filter(|problem| problem.severity == severity).count(), word)
 }
 
 fn numbered(number: usize, word: &str) -> String {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use duduclaw_actors::clock::{self, Deadline};
 use duduclaw_actors::event::FailoverReason;
 use duduclaw_actors::failover::LeaseGuard;
-use duduclaw_actors::failover::demand::{Alternatives, Demand, Gate, Grant, LastAnswer, Once, Step, Why};
+use duduclaw_actors::failover::demand::{Alternatives, Counted, Demand, Gate, Grant, LastAnswer, Once, Step, Why};
 use duduclaw_actors::outcome::{Cause, Evidence, Outcome, QuotaReading};
 use duduclaw_actors::provider::anthropic::classify::{self, Asked, Classified, CredentialOwner};
 use duduclaw_actors::standing::Stated;
@@ -97,7 +97,7 @@ impl Exchange {
             Access::Missing(why) => return Ok(self.leave_out(&grant, why, demand)),
         };
         self.count_hop(demand);
-        let mut spending = Spending::new(self, grant, guard, held);
+        let mut spending = Spending::new(self, grant, guard, held, demand.ask.as_ref());
         let mut sent = self.send(leg, &mut spending).await?;
         let mut classified = self.classify(leg, &spending, &sent);
         if leg.injects() && classified.outcome == Outcome::Unauthorized {
@@ -180,7 +180,8 @@ impl Exchange {
     async fn send_once(&mut self, leg: &Leg, spending: &mut Spending) -> Result<Sent, ApiError> {
         let request = outgoing::request(self, leg, spending.held(), spending.account())?;
         self.attempts += 1;
-        spending.sent(self.gateway.clock.now());
+        self.spent.counted = Counted::Already;
+        spending.sent(self.attempts, self.gateway.clock.now());
         let answer = timeout(self.head_within(), self.gateway.client.send(request)).await;
         let sent = match answer {
             Err(_) => Sent::NoHead,
@@ -246,7 +247,7 @@ impl Exchange {
     async fn judge(
         &mut self,
         leg: &Leg,
-        spending: Spending,
+        mut spending: Spending,
         sent: Sent,
         classified: Classified,
         demand: &mut Demand,

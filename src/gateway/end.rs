@@ -19,6 +19,9 @@ pub enum End {
 
 /// Told once, when a body is over.
 pub trait Finish: Send {
+    /// Some of the body passed.
+    fn passed(&mut self, meter: &Meter);
+
     /// The body is over.
     fn over(self: Box<Self>, end: End, meter: &Meter);
 }

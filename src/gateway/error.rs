@@ -69,6 +69,14 @@ pub enum ApiError {
         /// The soonest stated return.
         retry_after: Option<Duration>,
     },
+    /// The request would exceed a budget of whoever asks.
+    #[error("{message}")]
+    OverBudget {
+        /// Which budget, and when it begins anew.
+        message: String,
+        /// How long until then.
+        retry_after: Duration,
+    },
     /// Only a person can help.
     #[error("{0}")]
     NeedsPerson(String),
@@ -103,7 +111,7 @@ impl ApiError {
             Self::UrlTooLong(_) => StatusCode::URI_TOO_LONG,
             Self::HeadersTooLarge(_) => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::Misdirected(_) => StatusCode::MISDIRECTED_REQUEST,
-            Self::ClientBusy(_) | Self::Exhausted { .. } => StatusCode::TOO_MANY_REQUESTS,
+            Self::ClientBusy(_) | Self::Exhausted { .. } | Self::OverBudget { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::Overloaded(_) | Self::NeedsPerson(_) | Self::Stopping => StatusCode::SERVICE_UNAVAILABLE,
             Self::Unreachable(_) | Self::NoAnswer(_) => StatusCode::BAD_GATEWAY,
             Self::HeadTimeout(_) => StatusCode::GATEWAY_TIMEOUT,
@@ -122,7 +130,7 @@ impl ApiError {
             Self::Forbidden(_) | Self::CrossOrigin | Self::Misdirected(_) => ErrorKind::Permission,
             Self::NotFound(_) => ErrorKind::NotFound,
             Self::TooLarge(_) => ErrorKind::RequestTooLarge,
-            Self::ClientBusy(_) | Self::Exhausted { .. } => ErrorKind::RateLimit,
+            Self::ClientBusy(_) | Self::Exhausted { .. } | Self::OverBudget { .. } => ErrorKind::RateLimit,
             Self::Overloaded(_) | Self::Stopping => ErrorKind::Overloaded,
             Self::HeadTimeout(_) => ErrorKind::Timeout,
             Self::NeedsPerson(_) | Self::Unreachable(_) | Self::NoAnswer(_) | Self::Internal => ErrorKind::Api,
@@ -133,7 +141,9 @@ impl ApiError {
         match self {
             Self::Unauthenticated(_) | Self::NeedsPerson(_) => Retry::Never,
             Self::Overloaded(_) | Self::ClientBusy(_) | Self::Stopping => Retry::After(Duration::from_secs(1)),
-            Self::Exhausted { retry_after: Some(wait), .. } => Retry::After(*wait),
+            Self::Exhausted { retry_after: Some(wait), .. } | Self::OverBudget { retry_after: wait, .. } => {
+                Retry::After(*wait)
+            }
             Self::Invalid(_)
             | Self::BrokenOff
             | Self::Forbidden(_)

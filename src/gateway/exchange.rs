@@ -11,9 +11,11 @@ use bytes::Bytes;
 use duduclaw_actors::clock::sleep_until;
 use duduclaw_actors::event::{EventKind, FailoverReason, Severity};
 use duduclaw_actors::failover::Leased;
-use duduclaw_actors::failover::demand::{BindsThinking, Demand, Exhausted, NotBefore, Once, Spent, Step, Via, Why};
+use duduclaw_actors::failover::demand::{
+    Ask, BindsThinking, Demand, Exhausted, NotBefore, Once, Spent, Step, Via, Why,
+};
 use duduclaw_actors::id::{AccountId, EntryId};
-use duduclaw_actors::outcome::{Evidence, Usage};
+use duduclaw_actors::outcome::{CallKind, Evidence, Usage};
 use http::{HeaderName, StatusCode};
 
 use crate::config::topology::Binding;
@@ -176,6 +178,18 @@ impl Exchange {
             step: self.step,
             binds_thinking: self.binds_thinking(leg),
             spent: self.spent,
+            ask: (self.inbound.call == CallKind::Inference).then(|| Arc::new(self.ask(leg))),
+        }
+    }
+
+    /// What an attempt in this upstream may cost.
+    fn ask(&self, leg: &Leg) -> Ask {
+        let priced = self.live.settings.prices.priced(leg.element().family, leg.model());
+        Ask {
+            model: Arc::from(leg.model()),
+            priced,
+            input: self.inbound.size.tokens,
+            max_output: self.inbound.size.max_output,
         }
     }
 

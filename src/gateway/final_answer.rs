@@ -22,6 +22,7 @@ use crate::gateway::chain::Leg;
 use crate::gateway::error::{ApiError, seconds_up};
 use crate::gateway::exchange::Exchange;
 use crate::gateway::headers::response::{self, Relay};
+use crate::gateway::over_budget;
 use crate::gateway::pool_quota;
 use crate::gateway::reading::{Beginning, Shown};
 use crate::gateway::reason;
@@ -83,6 +84,9 @@ pub(super) fn make(exchange: &mut Exchange, verdicts: &Verdicts) -> Answer {
         Remedy::Wait { until, stated, caps_only } => {
             wait(exchange, best, verdicts, Return { until, stated, caps_only }, why, now)
         }
+        Remedy::Budget(over) => {
+            over_budget::refusal(&exchange.caller.principal, over, now).answer(&exchange.inbound.id)
+        }
         Remedy::BackOff { .. } => match best.fault {
             Some(kept) => kept.answer(exchange, HeaderMap::new()),
             None => ApiError::Unreachable(why).answer(&exchange.inbound.id),
@@ -95,13 +99,15 @@ pub(super) fn make(exchange: &mut Exchange, verdicts: &Verdicts) -> Answer {
     }
 }
 
-/// The most hopeful of what the upstreams said: the soonest return, else what was tried, else a person.
+/// The most hopeful of what the upstreams said: the soonest return, else the asker's next month, else what was tried,
+/// else a person.
 fn remedy(verdicts: &Verdicts, now: Timestamp) -> Remedy {
     let hopeful = verdicts.iter().filter_map(|(_, why)| soonest_return(why).map(|at| (at, why.remedy)));
     let soonest = hopeful.reduce(|a, b| if a.0.sooner(b.0, now) == a.0 { a } else { b }).map(|(_, remedy)| remedy);
     let of = |kind: fn(&Remedy) -> bool| verdicts.iter().map(|(_, why)| why.remedy).find(kind);
     soonest
         .or_else(|| of(|remedy| matches!(remedy, Remedy::Wait { .. })))
+        .or_else(|| of(|remedy| matches!(remedy, Remedy::Budget(_))))
         .or_else(|| of(|remedy| matches!(remedy, Remedy::Spent { .. })))
         .unwrap_or(Remedy::Person)
 }

@@ -13,6 +13,7 @@ use crate::gateway::access::Caller;
 use crate::gateway::body::Buffered;
 use crate::gateway::bounds::saturated;
 use crate::gateway::error::ApiError;
+use crate::gateway::fields::estimate::input_tokens;
 use crate::gateway::fields::{self, Fields, FieldsError, LongContext, Streaming, split_long_context};
 use crate::gateway::kind::Kind;
 use crate::gateway::live::Live;
@@ -43,8 +44,19 @@ pub(super) struct Inbound {
     pub kind: Kind,
     /// Inference, or beside it.
     pub call: CallKind,
+    /// How large it is.
+    pub size: Size,
     /// When it arrived.
     pub began: Timestamp,
+}
+
+/// How many tokens a request has, and how many its answer may have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Size {
+    /// Estimated, for inference.
+    pub tokens: u64,
+    /// As the client allows it.
+    pub max_output: Option<u64>,
 }
 
 /// The model a client asked for.
@@ -77,9 +89,12 @@ pub(super) async fn read(
 ) -> Result<(Inbound, Buffered), ApiError> {
     let (head, body) = request.into_parts();
     let buffered = gateway.room.read(body, saturated(live.settings.server.limits.request)).await?;
-    let fields = match kind {
-        Kind::Messages | Kind::CountTokens => understood(read_fields(&buffered.bytes).await, caller)?,
-        Kind::Models | Kind::Passthrough => Fields::default(),
+    let (fields, tokens) = match kind {
+        Kind::Messages | Kind::CountTokens => {
+            let (fields, tokens) = seen(&buffered.bytes, kind).await;
+            (understood(fields, caller)?, tokens)
+        }
+        Kind::Models | Kind::Passthrough => (Fields::default(), 0),
     };
     let asked = asked(&fields);
     if let Some(client) = &caller.client {
@@ -93,6 +108,7 @@ pub(super) async fn read(
         scope: scope(&asked, &fields),
         streaming: fields.streaming,
         account_uuid: fields.account_uuid.clone(),
+        size: Size { tokens, max_output: fields.max_tokens },
         asked,
         kind,
         call: kind.call(),
@@ -118,13 +134,22 @@ fn may_use(client: &Client, asked: &AskedModel, fields: &Fields<'_>, kind: Kind)
     }
 }
 
-async fn read_fields(body: &Bytes) -> Result<Fields<'static>, FieldsError> {
+/// The fields of a body, or why it has none, and how many tokens it has.
+type Seen = (Result<Fields<'static>, FieldsError>, u64);
+
+async fn seen(body: &Bytes, kind: Kind) -> Seen {
     if body.len() <= INLINE_MAX {
-        return fields::read(body).map(Fields::into_owned);
+        return look(body, kind);
     }
     let body = body.clone();
-    let read = tokio::task::spawn_blocking(move || fields::read(&body).map(Fields::into_owned)).await;
-    read.unwrap_or(Err(FieldsError::NotAnObject))
+    let seen = tokio::task::spawn_blocking(move || look(&body, kind)).await;
+    seen.unwrap_or((Err(FieldsError::NotAnObject), 0))
+}
+
+/// Only inference is charged for.
+fn look(body: &[u8], kind: Kind) -> Seen {
+    let tokens = if kind.call() == CallKind::Inference { input_tokens(body) } else { 0 };
+    (fields::read(body).map(Fields::into_owned), tokens)
 }
 
 /// What cannot be read is the provider's to refuse, unless we must know the model to keep a limit.

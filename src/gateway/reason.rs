@@ -2,6 +2,7 @@
 
 use duduclaw_actors::clock::{Deadline, Timestamp};
 use duduclaw_actors::failover::demand::Why;
+use duduclaw_actors::failover::ledger::{OverBudget, Whose};
 use duduclaw_actors::standing::Stated;
 
 /// Why an account cannot serve, as part of a sentence that begins with its name.
@@ -14,6 +15,12 @@ pub(crate) fn words(name: &str, why: &Why, now: Timestamp) -> String {
         Why::Keychain => format!("{name} is a CLI's own login, which the gateway cannot use"),
         Why::Capped(Some(until)) => format!("{name} is at its cap until {}", moment(*until, now)),
         Why::Capped(None) => format!("{name} is at its cap"),
+        Why::OverBudget(OverBudget { whose: Whose::Account, resets, .. }) => {
+            format!("{name} has too little of its budget left until {}", moment(Deadline::Wall(*resets), now))
+        }
+        Why::OverBudget(OverBudget { whose: Whose::Client | Whose::Agent, .. }) => {
+            format!("{name} costs more than the budget of whoever asks has left")
+        }
         Why::Held { cause, until, stated: Stated::ByProvider } => {
             format!("{name} waits until {} ({})", moment(*until, now), cause.as_str())
         }
@@ -27,7 +34,8 @@ pub(crate) fn words(name: &str, why: &Why, now: Timestamp) -> String {
     }
 }
 
-fn moment(at: Deadline, now: Timestamp) -> String {
+/// A moment, for people.
+pub(crate) fn moment(at: Deadline, now: Timestamp) -> String {
     let seconds = at.as_wall(now).as_secs();
     chrono::DateTime::from_timestamp(seconds, 0)
         .map_or_else(|| "a distant day".to_owned(), |at| at.format("%Y-%m-%d %H:%M:%S UTC").to_string())

@@ -124,6 +124,7 @@ impl Relay {
     fn take_in(&mut self, packet: Bytes) {
         self.last_byte = clock::instant();
         let boundary = self.watch.as_mut().and_then(|watch| watch.packet(&packet));
+        self.tell_passed();
         match (self.open, boundary) {
             (Openness::Sealed, _) => self.ready.push_back(packet),
             (Openness::Events, Some(at)) => {
@@ -133,6 +134,12 @@ impl Relay {
                 }
             }
             (Openness::Events, None) => self.keep_back(packet),
+        }
+    }
+
+    fn tell_passed(&mut self) {
+        if let (Some(finish), Some(meter)) = (&mut self.finish, self.watch.as_ref().and_then(Watch::meter)) {
+            finish.passed(meter);
         }
     }
 

@@ -8,7 +8,8 @@ use arc_swap::ArcSwap;
 use duduclaw_actors::clock::SharedClock;
 use duduclaw_actors::event::{Event, EventKind, Severity};
 use duduclaw_actors::id::{AccountId, EntryId};
-use duduclaw_actors::outcome::{Evidence, QuotaStatus, WindowReading};
+use duduclaw_actors::journal::Room as Rows;
+use duduclaw_actors::outcome::{CallKind, Evidence, QuotaStatus, WindowReading};
 use duduclaw_actors::ports::EventSink;
 use duduclaw_actors::root::Fleet;
 use http::header::{CONNECTION, HeaderValue, UPGRADE};
@@ -141,7 +142,7 @@ impl Gateway {
             Route::Root | Route::Hello => glance(request.method()),
             Route::Healthz => Ok(text("ok\n")),
             Route::Readyz => Ok(self.readiness().await),
-            Route::Metrics => Ok(figures(&self.metrics)),
+            Route::Metrics => Ok(figures(&self)),
             Route::Usage => self.usage(&request, &live).await,
             Route::OwnUsage => self.own_usage(request, live, id).await,
             Route::Admin | Route::Rpc => self.control.answer(live, request, arrival, id).await,
@@ -168,6 +169,9 @@ impl Gateway {
         let began = self.clock.now();
         let caller = access::authenticate(request.headers(), &live, &*self.control)?;
         kind.check(request.method(), &caller)?;
+        if kind.call() == CallKind::Inference && self.fleet.journal.room() == Rows::None {
+            return Err(ApiError::Overloaded(UNWRITTEN));
+        }
         let permits = self.bounds.enter(&caller)?;
         let ticket = Ticket::new(Arc::clone(&self), id.to_owned(), began, permits);
         let read = inbound::read(&self, &live, &caller, request, id, kind, began).await;
@@ -245,6 +249,10 @@ fn check_size(request: &Request<Incoming>, live: &Live, target: &str) -> Result<
     Ok(())
 }
 
+/// Whoever spends what nobody can write down spends without a limit.
+const UNWRITTEN: &str = "what requests cost cannot be written down, and no more of it fits in memory: the store has \
+                         failed for long; the log says why";
+
 /// Whether a path is served by this door.
 fn is_served(route: Route<'_>, door: Door) -> bool {
     match route {
@@ -287,8 +295,8 @@ fn no_web_socket() -> Answer {
 const OPEN_METRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
-fn figures(metrics: &Metrics) -> Answer {
-    let mut answer = text(metrics.render());
+fn figures(gateway: &Gateway) -> Answer {
+    let mut answer = text(gateway.metrics.render(&gateway.fleet.till.cache_shares()));
     answer.headers_mut().insert(http::header::CONTENT_TYPE, OPEN_METRICS);
     answer
 }

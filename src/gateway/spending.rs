@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use duduclaw_actors::clock::Timestamp;
 use duduclaw_actors::event::{AttemptResult, EventKind, Severity};
-use duduclaw_actors::failover::demand::{BindsThinking, Grant, LastAnswer};
+use duduclaw_actors::failover::demand::{Ask, BindsThinking, Grant, LastAnswer};
 use duduclaw_actors::failover::{Flow, LeaseGuard};
 use duduclaw_actors::id::{AccountId, EntryId, Generation, LeaseId, ModelScope};
 use duduclaw_actors::outcome::{Answered, CallKind, Close, Ended, Evidence, Outcome};
@@ -22,6 +22,7 @@ use http_body_util::BodyExt;
 use crate::config::settings::QuotaHeaders;
 use crate::credentials::Held;
 use crate::gateway::answer::{Answer, AnswerBody};
+use crate::gateway::bill::Bill;
 use crate::gateway::chain::Leg;
 use crate::gateway::end::{End, Finish};
 use crate::gateway::error::ApiError;
@@ -45,6 +46,8 @@ pub(super) struct Spending {
     call: CallKind,
     scope: ModelScope,
     grant: Grant,
+    /// What it is charged for; let go before the lease is returned.
+    bill: Option<Bill>,
     guard: LeaseGuard,
     held: Option<Arc<Held>>,
     sent_at: Timestamp,
@@ -52,13 +55,21 @@ pub(super) struct Spending {
 }
 
 impl Spending {
-    pub(super) fn new(exchange: &Exchange, grant: Grant, guard: LeaseGuard, held: Option<Arc<Held>>) -> Self {
+    pub(super) fn new(
+        exchange: &Exchange,
+        grant: Grant,
+        guard: LeaseGuard,
+        held: Option<Arc<Held>>,
+        ask: Option<&Arc<Ask>>,
+    ) -> Self {
         let now = exchange.gateway.clock.now();
+        let bill = ask.map(|ask| Bill::new(exchange, &grant, guard.lease(), ask));
         Self {
             gateway: Arc::clone(&exchange.gateway),
             call: exchange.inbound.call,
             scope: exchange.inbound.scope,
             grant,
+            bill,
             guard,
             held,
             sent_at: now,
@@ -90,9 +101,13 @@ impl Spending {
         self.held = Some(held);
     }
 
-    pub(super) fn sent(&mut self, now: Timestamp) {
+    /// Attempt `number` of the request is sent.
+    pub(super) fn sent(&mut self, number: u32, now: Timestamp) {
         self.sent_at = now;
         self.guard.sent();
+        if let Some(bill) = &mut self.bill {
+            bill.sent(number);
+        }
     }
 
     pub(super) fn answered(&mut self, now: Timestamp) {
@@ -100,7 +115,10 @@ impl Spending {
     }
 
     /// Tells the account what was answered, and the feed.
-    pub(super) fn report(&self, exchange: &Exchange, classified: Classified) -> LastAnswer {
+    pub(super) fn report(&mut self, exchange: &Exchange, classified: Classified) -> LastAnswer {
+        if let Some(bill) = &mut self.bill {
+            bill.judged(&classified.outcome);
+        }
         let outcome = classified.outcome.clone();
         let evidence = classified.evidence.clone();
         let answered = Arc::new(Answered {
@@ -217,8 +235,17 @@ struct Closing {
 }
 
 impl Finish for Closing {
+    fn passed(&mut self, meter: &Meter) {
+        if let Some(bill) = &mut self.spending.bill {
+            bill.passed(meter);
+        }
+    }
+
     fn over(self: Box<Self>, end: End, meter: &Meter) {
-        let Self { account_learns, ticket, spending } = *self;
+        let Self { account_learns, ticket, mut spending } = *self;
+        if let Some(bill) = &mut spending.bill {
+            bill.over(end, meter);
+        }
         if account_learns {
             spending.gateway.fleet.ended(spending.grant.account, spending.ended(end, meter));
         }

@@ -111,7 +111,7 @@ impl Exchange {
     fn begin_anew(&mut self, waited: Wait) {
         self.left = None;
         self.left_out.clear();
-        self.spent = Spent { free_move: Once::Used, ..Spent::default() };
+        self.spent = Spent { free_move: Once::Used, counted: self.spent.counted, ..Spent::default() };
         match waited {
             Wait::Return { .. } => self.step = Step::Returned,
             Wait::Rest(_) => {
@@ -126,7 +126,7 @@ impl Exchange {
 pub(super) fn soonest_return(why: &Exhausted) -> Option<Deadline> {
     match why.remedy {
         Remedy::Wait { .. } | Remedy::BackOff { .. } => returns_at(why.remedy),
-        Remedy::Person | Remedy::Spent { .. } => None,
+        Remedy::Budget(_) | Remedy::Person | Remedy::Spent { .. } => None,
     }
 }
 
@@ -136,6 +136,6 @@ fn returns_at(remedy: Remedy) -> Option<Deadline> {
         Remedy::Wait { until, .. } => until,
         Remedy::BackOff { until } => Some(until),
         Remedy::Spent { returns } => returns,
-        Remedy::Person => None,
+        Remedy::Budget(_) | Remedy::Person => None,
     }
 }

@@ -74,6 +74,15 @@ impl Watch {
         }
     }
 
+    /// What was seen so far, of a body that is looked at as it passes.
+    #[must_use]
+    pub fn meter(&self) -> Option<&Meter> {
+        match self.way {
+            Way::Passing => Some(&self.meter),
+            Way::Afterwards { .. } | Way::Not => None,
+        }
+    }
+
     /// The body is over.
     pub fn over(self, end: End, finish: Box<dyn Finish>) {
         let Self { mut tee, mut meter, way } = self;

@@ -15,6 +15,7 @@ mod accounts;
 mod agreement;
 mod amplification;
 mod binary;
+mod budgets;
 mod cancel;
 mod caps;
 mod cases;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::{AttemptResult, EndedBy, Event, EventKind, FailoverReason, MoveReason, RequestClose};
 use crate::activity::ScopeKey;
 use crate::clock::{Deadline, Timestamp};
+use crate::efficiency::CacheScope;
 use crate::id::EntryId;
 use crate::outcome::{Cause, HoldScope};
 use crate::standing::HoldKind;
@@ -52,6 +53,8 @@ impl Event {
                 format!("{upstream} answered with {served} in the place of {wanted}.")
             }
             EventKind::RequestEnded { status, attempts, close, .. } => over(*status, *attempts, *close),
+            EventKind::AttemptSettled { cost, .. } => format!("An attempt on {account} cost ${:.6}.", cost.dollars()),
+            EventKind::CacheEfficiencyLow { scope, efficiency } => cold(scope, *efficiency),
             EventKind::RequestHeld { until } => {
                 let wait = until.map_or_else(|| "nobody knows how long".to_owned(), |until| left(until, self.ts));
                 format!("No account can serve. The client is kept waiting: {wait}.")
@@ -120,6 +123,18 @@ fn over(status: u16, attempts: u32, close: RequestClose) -> String {
         (RequestClose::Cut, _) => "An answer broke off after it had begun.".to_owned(),
         (RequestClose::ClientGone, _) => "A client hung up.".to_owned(),
     }
+}
+
+fn cold(scope: &CacheScope, efficiency: f64) -> String {
+    let whose = match scope {
+        CacheScope::Fleet => String::new(),
+        CacheScope::Provider(name) => format!(" of {name}"),
+        CacheScope::Account(entry) => format!(" of {}", entry.name),
+        CacheScope::Agent(name) => format!(" of the agent {name}"),
+    };
+    let share = efficiency * 100.0;
+    let advice = "Most tokens are paid in full; sending more to local inference would help.";
+    format!("The cache served {share:.0} % of the prompts{whose} in the last hour. {advice}")
 }
 
 fn began(hold: HoldKind, scope: HoldScope, cause: Cause, until: Deadline, now: Timestamp) -> String {

@@ -8,13 +8,20 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
+use super::admission::BudgetNews;
 use super::asker::Asker;
 use super::demand::{Decision, Demand, Grant, Ticket};
+use super::ledger::Renamed;
 use super::{Admission, ConversationRecord, ConversationSnapshot, Effect, LeaseBook, Leased, Ranked, Snapshot};
+use crate::account;
 use crate::account::cell::Cells;
+use crate::account::fact::Fact;
+use crate::account::health::HealthEvent;
+use crate::account::supervisor::Directory;
 use crate::clock::{SharedClock, Timestamp};
 use crate::event::Event;
 use crate::id::AccountId;
+use crate::inbox::Reader;
 use crate::journal::Journal;
 use crate::outcome::Evidence;
 use crate::ports::{ActorKind, Heartbeat, Record, SharedSink, Table};
@@ -69,6 +76,8 @@ pub struct Args {
     pub book: Arc<LeaseBook>,
     /// The accounts' lasting parts: where a new incarnation learns their standing.
     pub cells: Arc<Cells>,
+    /// Where the accounts are to be found.
+    pub directory: Arc<Directory>,
     /// The conversations that were kept.
     pub conversations: Vec<ConversationRecord>,
     /// Where conversations are kept.
@@ -107,11 +116,10 @@ impl Actor for FailoverActor {
         let now = args.clock.now();
         let mut admission = Admission::new(&roster, Arc::clone(&args.book), now);
         admission.restore(args.conversations.clone(), now);
-        for cell in args.cells.all() {
-            admission.learn(cell.publish(now), now);
-        }
         let alarm = Alarm::new(SharedClock::clone(&args.clock), args.tasks.clone());
-        Ok(State { args, admission, waiting: BTreeMap::new(), alarm })
+        let mut state = State { args, admission, waiting: BTreeMap::new(), alarm };
+        state.learn_all();
+        Ok(state)
     }
 
     async fn handle(&self, me: ActorRef<Msg>, message: Msg, state: &mut State) -> Result<(), ActorProcessingErr> {
@@ -129,6 +137,17 @@ impl Actor for FailoverActor {
         state.translate(Msg::Settle, now);
         Ok(())
     }
+}
+
+/// What the names of renamed budgets are kept under.
+pub(crate) const NAME_PREFIX: &str = "budget-name:";
+/// The shape of such a name.
+const NAME_VERSION: u32 = 1;
+
+/// Keeps that a budget has another name, so that what was spent under the old one is found again.
+pub(crate) fn remember_name(journal: &Journal, renamed: &Renamed) {
+    let key = format!("{NAME_PREFIX}{}", renamed.was);
+    journal.remember(Table::Facts, key, NAME_VERSION, renamed.is.as_bytes().to_vec());
 }
 
 /// The conversations of these records; a record of another shape is left out.
@@ -247,6 +266,8 @@ impl State {
                     evidence: Evidence::default(),
                 }),
                 Effect::Remember(record) => self.remember(&record),
+                Effect::Tell(account, news) => self.tell(account, news),
+                Effect::Rename(renamed) => remember_name(&self.args.journal, &renamed),
                 Effect::Forget(key) => self.args.journal.forget(Table::Conversations, format!("{:032x}", key.0)),
             }
         }
@@ -259,6 +280,18 @@ impl State {
                 self.waiting.insert(next, reply);
             }
             Decision::Granted(_) | Decision::NotBefore(_) | Decision::Exhausted(_) => self.reply(decision, reply),
+        }
+    }
+
+    fn tell(&self, account: AccountId, news: BudgetNews) {
+        let event = match news {
+            BudgetNews::Reached { cycle_ends } => HealthEvent::BudgetReached { cycle_ends },
+            BudgetNews::Raised => HealthEvent::BudgetRaised,
+        };
+        let told = self.args.cells.get(account).map(|cell| cell.inbox.push(Fact::Told(event)));
+        let actor = self.args.directory.handle(account);
+        if let (Some(Reader::Call), Some(actor)) = (told.map(|pushed| pushed.reader), actor) {
+            actor.cast(account::actor::Msg::Look);
         }
     }
 

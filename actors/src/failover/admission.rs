@@ -4,6 +4,7 @@
 //! small and can be lost: allowances start cold again, conversations come back from their records, leases stand in the
 //! book. `now` is always an argument.
 
+pub(super) mod budgets;
 mod grant;
 mod settle;
 mod waiting;
@@ -11,15 +12,17 @@ mod waiting;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+pub use self::budgets::BudgetNews;
 use super::allowance::RampRule;
-use super::book::{LeaseBook, Tally};
+use super::book::LeaseBook;
 use super::conversations::Conversations;
 use super::conversations::record::{ConversationRecord, Names};
 use super::demand::{Decision, Demand, Exhausted, LastAnswer, Remedy, Step, Ticket};
 use super::exhausted::{Barrier, exhausted};
 use super::fault::{Rule, broken};
 use super::judgement::Judgement;
-use super::plan::{Choice, Field, Pick, Pool};
+use super::ledger::Renamed;
+use super::plan::{Choice, Field, Pick, Pool, Sight};
 use super::provisional::{belief, is_refusal};
 use super::rank::Merits;
 use super::retry_budget::{RetryBudget, draws};
@@ -51,6 +54,10 @@ pub enum Effect {
     Remember(ConversationRecord),
     /// Drops a conversation that was kept.
     Forget(ConversationKey),
+    /// Tells an account of its budget.
+    Tell(AccountId, BudgetNews),
+    /// Keeps that a budget has another name.
+    Rename(Renamed),
 }
 
 /// The machine.
@@ -68,7 +75,9 @@ pub struct Admission {
     waiting: BTreeSet<AccountId>,
     tickets: u64,
     grants: u64,
-    tallies: Vec<Tally>,
+    sight: Sight,
+    /// Accounts whose budget may have to be told of.
+    budgeted: BTreeSet<AccountId>,
 }
 
 impl Admission {
@@ -89,10 +98,11 @@ impl Admission {
             waiting: BTreeSet::new(),
             tickets: 0,
             grants: 0,
-            tallies: Vec::new(),
+            sight: Sight::default(),
+            budgeted: BTreeSet::new(),
         };
-        // Nothing waits yet, so a first roster has no effect but itself.
-        let _ = machine.reload(roster, now);
+        // An account that is new to the ledger has no other name there.
+        let _ = machine.adopt(roster, now);
         machine
     }
 
@@ -105,6 +115,15 @@ impl Admission {
 
     /// Takes in a new roster: what is known of an account, its leases and its conversations survive.
     pub fn reload(&mut self, roster: &Roster, now: Timestamp) -> Vec<Effect> {
+        let mut effects: Vec<Effect> = self.adopt(roster, now).into_iter().map(Effect::Rename).collect();
+        self.tell_all_budgets(now, &mut effects);
+        for account in self.waiting.clone() {
+            self.plan_anew(account, now, &mut effects);
+        }
+        effects
+    }
+
+    fn adopt(&mut self, roster: &Roster, now: Timestamp) -> Vec<Renamed> {
         self.settings = roster.pool;
         self.rotation = roster.rotation;
         self.views.each_mut().for_each(View::unlist);
@@ -124,11 +143,7 @@ impl Admission {
             (spec.id, Pool::new(spec.clone(), group_of))
         };
         self.pools = roster.upstreams.iter().map(pool).collect();
-        let mut effects = Vec::new();
-        for account in self.waiting.clone() {
-            self.plan_anew(account, now, &mut effects);
-        }
-        effects
+        self.book.ledger().configure(roster, now.wall)
     }
 
     /// Takes in what an account says of its health.
@@ -142,6 +157,7 @@ impl Admission {
             return effects;
         }
         let troubled = view.take(standing, rule, now);
+        self.tell_budget(account, now, &mut effects);
         if troubled {
             self.plan_anew(account, now, &mut effects);
         }
@@ -175,7 +191,8 @@ impl Admission {
     #[must_use]
     pub fn next_deadline(&self, now: Timestamp) -> Option<Deadline> {
         let heads = self.waiting.iter().filter_map(|id| self.view(*id)?.queue.paced_at(now));
-        heads.reduce(|one, other| one.sooner(other, now))
+        let month = (!self.budgeted.is_empty()).then(|| Deadline::Wall(self.book.ledger().month(now.wall).ends));
+        heads.chain(month).reduce(|one, other| one.sooner(other, now))
     }
 
     pub(super) fn view(&self, account: AccountId) -> Option<&View> {
@@ -225,10 +242,8 @@ impl Admission {
 
     /// Plans one demand. A waiter that is planned anew keeps its ticket and its time.
     fn decide(&mut self, demand: &Demand, now: Timestamp, waiter: Option<(Ticket, Timestamp)>) -> Decision {
-        let mut tallies = std::mem::take(&mut self.tallies);
-        self.book.copy_tallies(&mut tallies);
-        let planned = self.plan(demand, &tallies, now);
-        self.tallies = tallies;
+        self.look_about(demand, now);
+        let planned = self.plan(demand, &self.sight, now);
         match planned {
             Planned::Grant(pick) => Decision::Granted(self.grant(demand, pick, now)),
             Planned::Queue(account) => Decision::Queued(self.enqueue(account, demand, now, waiter)),
@@ -236,8 +251,21 @@ impl Admission {
         }
     }
 
-    fn plan(&self, demand: &Demand, tallies: &[Tally], now: Timestamp) -> Planned {
-        let Some(field) = self.field(demand, tallies, now) else {
+    /// Looks what is in flight, and what this demand may spend.
+    fn look_about(&mut self, demand: &Demand, now: Timestamp) {
+        let mut sight = std::mem::take(&mut self.sight);
+        self.see(demand, &mut sight, now);
+        self.sight = sight;
+    }
+
+    pub(super) fn see(&self, demand: &Demand, sight: &mut Sight, now: Timestamp) {
+        self.book.copy_tallies(&mut sight.tallies);
+        let (ask, counted) = (demand.ask.as_deref(), demand.spent.counted);
+        self.book.ledger().inform(&mut sight.money, &demand.principal, ask, counted, now.wall);
+    }
+
+    fn plan(&self, demand: &Demand, sight: &Sight, now: Timestamp) -> Planned {
+        let Some(field) = self.field(demand, sight, now) else {
             let nothing = Exhausted { reasons: Vec::new(), remedy: Remedy::Person, probe: None };
             return Planned::Answer(Decision::Exhausted(nothing));
         };
@@ -257,7 +285,7 @@ impl Admission {
     }
 
     /// What a plan for this demand is made from; none if there is no such upstream.
-    pub(super) fn field<'a>(&'a self, demand: &'a Demand, tallies: &'a [Tally], now: Timestamp) -> Option<Field<'a>> {
+    pub(super) fn field<'a>(&'a self, demand: &'a Demand, sight: &'a Sight, now: Timestamp) -> Option<Field<'a>> {
         let pool = self.pools.get(&demand.upstream)?;
         let conversation = self.bound_by(demand, pool);
         let home = conversation.and_then(|key| self.conversations.home(key, demand.upstream, demand.scope));
@@ -267,7 +295,8 @@ impl Admission {
             demand,
             pool,
             views: &self.views,
-            tallies,
+            tallies: &sight.tallies,
+            money: &sight.money,
             settings: &self.settings,
             ramp: self.ramp_rule(),
             conversation,

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub use self::record::{Drew, Flow, Footing, Good, LeaseRecord, Slot};
 use super::demand::{Gate, Phase};
 use super::fault::{Rule, broken};
+use super::ledger::Ledger;
 use crate::id::{AccountId, LeaseId};
 use crate::outcome::CallKind;
 
@@ -63,9 +64,10 @@ pub(super) enum ReportStep {
     Ended,
 }
 
-/// The leases in flight, shared by the machine and every guard.
+/// The leases in flight, and the money set aside for them, shared by the machine and every guard.
 pub struct LeaseBook {
     pages: Mutex<Pages>,
+    ledger: Mutex<Ledger>,
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -94,7 +96,7 @@ impl LeaseBook {
     /// machine is told of anything else, and only once until it has looked; it must not block.
     #[must_use]
     pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { pages: Mutex::default(), wake: Box::new(wake) })
+        Arc::new(Self { pages: Mutex::default(), ledger: Mutex::default(), wake: Box::new(wake) })
     }
 
     /// The guard of a lease that was just granted. Exactly one is to be made for each.
@@ -131,13 +133,17 @@ impl LeaseBook {
     /// A new life of the machine begins. Leases that its predecessor wrote in and died before handing out are in
     /// nobody's hands: they are returned.
     pub(super) fn begin_epoch(&self) -> u64 {
+        let orphans = self.pages().take_orphans();
+        orphans.into_iter().for_each(|lease| self.ledger().release(lease));
         let mut pages = self.pages();
-        for lease in std::mem::take(&mut pages.unguarded) {
-            pages.close(lease);
-        }
         pages.epoch += 1;
         pages.awaited = false;
         pages.epoch
+    }
+
+    /// What was spent and what is set aside.
+    pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn copy_tallies(&self, into: &mut Vec<Tally>) {
@@ -179,6 +185,7 @@ impl LeaseBook {
     }
 
     fn close(&self, lease: LeaseId) {
+        self.ledger().release(lease);
         if self.pages().close(lease) {
             (self.wake)();
         }
@@ -209,6 +216,15 @@ impl Pages {
                 tally.probes += u32::from(record.gate == Gate::Probe);
             }
         }
+    }
+
+    /// Returns the leases that were granted and never handed out.
+    fn take_orphans(&mut self) -> HashSet<LeaseId> {
+        let orphans = std::mem::take(&mut self.unguarded);
+        for lease in &orphans {
+            self.close(*lease);
+        }
+        orphans
     }
 
     /// Whether the machine must be woken: a place may have come free just before.

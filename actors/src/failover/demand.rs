@@ -3,9 +3,16 @@
 use std::sync::Arc;
 
 use crate::clock::Deadline;
+use crate::failover::ledger::OverBudget;
 use crate::id::{AccountId, ConversationKey, EntryId, EvidenceSeq, LeaseId, ModelScope, Principal, UpstreamId};
-use crate::outcome::{Answered, CallKind, Cause};
+use crate::outcome::{Answered, CallKind, Cause, Usage};
+use crate::price::Priced;
 use crate::standing::Stated;
+
+/// The longest answer that is expected while nothing is known of such answers.
+const OUTPUT_EXPECTED: u64 = 4_096;
+/// How much longer than the mean an answer may well be.
+const MEAN_MARGIN: f64 = 1.5;
 
 /// A request for permission to spend one attempt in one upstream.
 #[derive(Clone, Debug)]
@@ -38,6 +45,41 @@ pub struct Demand {
     pub binds_thinking: BindsThinking,
     /// What this request has already used up, in all upstreams.
     pub spent: Spent,
+    /// What it may cost; nothing for what is never charged for.
+    pub ask: Option<Arc<Ask>>,
+}
+
+/// What an attempt may cost, as far as it is known before it is sent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ask {
+    /// The model, as the provider is asked for it.
+    pub model: Arc<str>,
+    /// Its price.
+    pub priced: Priced,
+    /// Tokens of the request, estimated.
+    pub input: u64,
+    /// The most tokens of the answer that the request allows.
+    pub max_output: Option<u64>,
+}
+
+impl Ask {
+    /// The tokens that the attempt is expected to take, given how long such answers are in the mean.
+    #[must_use]
+    pub fn expected(&self, mean: Option<f64>) -> Usage {
+        let most = self.max_output.unwrap_or(OUTPUT_EXPECTED);
+        let expected = mean.map_or(OUTPUT_EXPECTED, |mean| (mean * MEAN_MARGIN).ceil() as u64);
+        Usage { input: self.input, output: most.min(expected), ..Usage::default() }
+    }
+}
+
+/// Whether a request was counted for whoever asks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Counted {
+    /// It was, with an attempt that was sent.
+    Already,
+    /// Not yet.
+    #[default]
+    NotYet,
 }
 
 /// Whether a model's reasoning is bound to the account that made it.
@@ -61,6 +103,8 @@ pub struct Spent {
     pub unstated_hops: u8,
     /// The move to a usable account that is free for it in each upstream. Who was held has none left.
     pub free_move: Once,
+    /// Whether an attempt was sent, with which it was counted.
+    pub counted: Counted,
 }
 
 /// Whether something that may be used once was used.
@@ -211,6 +255,8 @@ pub enum Why {
     Keychain,
     /// At its cap until then, if known.
     Capped(Option<Deadline>),
+    /// It would exceed a budget.
+    OverBudget(OverBudget),
     /// Held until then.
     Held {
         /// Why.
@@ -244,6 +290,8 @@ pub enum Remedy {
         /// Whether caps alone are what leaves nothing selectable.
         caps_only: CapsOnly,
     },
+    /// Waiting for the next month of whoever asks: the budget is the asker's own. Final status 429.
+    Budget(OverBudget),
     /// Waiting out an error back-off. The best 5xx is relayed.
     BackOff {
         /// The soonest return.

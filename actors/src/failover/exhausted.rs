@@ -1,6 +1,7 @@
 //! Why nothing can serve, account by account, and what would help.
 
 use super::demand::{CapsOnly, Exhausted, Reason, Remedy, Why};
+use super::ledger::{OverBudget, Whose};
 use super::plan::{Field, soonest};
 use super::view::{Condition, Removal};
 use crate::clock::{Deadline, Timestamp};
@@ -111,7 +112,8 @@ fn waiting(reasons: &[Reason], now: Timestamp) -> Remedy {
     let quota = soonest_of(|r| r.kind == ReturnKind::Quota);
     let error = soonest_of(|r| r.kind == ReturnKind::Error);
     if !returns().any(|r| r.kind == ReturnKind::Quota) {
-        return error.map_or(Remedy::Person, |until| Remedy::BackOff { until });
+        let nothing = || askers_budget(reasons).map_or(Remedy::Person, Remedy::Budget);
+        return error.map_or_else(nothing, |until| Remedy::BackOff { until });
     }
     if let Some(until) = error
         && quota.is_none_or(|at| until.as_wall(now) < at.as_wall(now))
@@ -123,10 +125,41 @@ fn waiting(reasons: &[Reason], now: Timestamp) -> Remedy {
     Remedy::Wait { until: quota, stated, caps_only }
 }
 
+/// The asker's own budget, where it is what stands in the way.
+fn askers_budget(reasons: &[Reason]) -> Option<OverBudget> {
+    reasons.iter().find_map(|reason| match reason.why {
+        Why::OverBudget(over) if over.whose != Whose::Account => Some(over),
+        Why::OverBudget(_)
+        | Why::Disabled
+        | Why::Paused
+        | Why::NeedsPerson(_)
+        | Why::NeedsLogin
+        | Why::Keychain
+        | Why::Capped(_)
+        | Why::Held { .. }
+        | Why::Tried
+        | Why::Breather(_)
+        | Why::Busy
+        | Why::HopLimit
+        | Why::RetryBudget => None,
+    })
+}
+
+/// When an account's own budget begins anew; that of whoever asks is no affair of the account.
+fn own_end(over: &OverBudget) -> Option<Deadline> {
+    (over.whose == Whose::Account).then_some(Deadline::Wall(over.resets))
+}
+
 /// Whether caps alone leave nothing selectable: everything is out for good, and at least one of them by its cap.
 fn caps_only(reasons: &[Reason]) -> CapsOnly {
     let selectable = |why: &Why| match why {
-        Why::Disabled | Why::Paused | Why::NeedsPerson(_) | Why::NeedsLogin | Why::Keychain | Why::Capped(_) => false,
+        Why::Disabled
+        | Why::Paused
+        | Why::NeedsPerson(_)
+        | Why::NeedsLogin
+        | Why::Keychain
+        | Why::Capped(_)
+        | Why::OverBudget(_) => false,
         Why::Held { cause, .. } => *cause != Cause::Budget,
         Why::Breather(_) | Why::Tried | Why::Busy | Why::HopLimit | Why::RetryBudget => true,
     };
@@ -155,6 +188,7 @@ impl Return {
         let quota = |until, stated| Some(Self { kind: ReturnKind::Quota, until, stated });
         match why {
             Why::Capped(until) => quota(*until, Stated::ByProvider),
+            Why::OverBudget(over) => own_end(over).and_then(|until| quota(Some(until), Stated::ByProvider)),
             Why::Breather(until) => quota(Some(*until), Stated::ByProvider),
             Why::Held { cause, until, stated } => {
                 return_kind(*cause).map(|kind| Self { kind, until: Some(*until), stated: *stated })

@@ -2,7 +2,7 @@
 
 use super::admission::Admission;
 use super::demand::{Demand, Why};
-use super::plan::{Choice, Field, Look};
+use super::plan::{Choice, Field, Look, Sight};
 use super::rank::{Band, Key};
 use super::view::Condition;
 use crate::clock::{Deadline, Timestamp, Wall};
@@ -51,9 +51,9 @@ impl Admission {
     /// Every account of the demand's upstream in the order of the plan, with its reason. Changes nothing.
     #[must_use]
     pub fn explain(&self, demand: &Demand, now: Timestamp) -> Vec<Ranked> {
-        let mut tallies = Vec::new();
-        self.book.copy_tallies(&mut tallies);
-        self.field(demand, &tallies, now).map_or_else(Vec::new, |field| ranked(&field))
+        let mut sight = Sight::default();
+        self.see(demand, &mut sight, now);
+        self.field(demand, &sight, now).map_or_else(Vec::new, |field| ranked(&field))
     }
 }
 

@@ -53,6 +53,20 @@ pub(super) enum Rule {
     OneHopUnstated,
     /// Three detours move a conversation.
     DetoursMove,
+    /// A request that would exceed a budget gets no lease.
+    BudgetsAreKept,
+    /// What is set aside is not there for others.
+    SetAsideCounts,
+    /// What is settled is spent.
+    SettledIsSpent,
+    /// What was set aside for a settled lease is given back.
+    SettledIsGivenBack,
+    /// What was set aside for a lease that came to nothing is given back.
+    ReleaseGivesBack,
+    /// A stream adds to what was set aside for it.
+    StreamsExtend,
+    /// Each month has its own.
+    MonthsAreApart,
 }
 
 #[cfg(test)]

@@ -13,13 +13,14 @@ use super::book::Tally;
 use super::conversations::Home;
 use super::demand::{Alternatives, Demand, Gate, NotBefore, Once, Step};
 use super::fault::{Rule, broken};
+use super::ledger::Money;
 use super::rank::{Band, Key, Ordering, Seat};
-use super::view::{Brief, Condition, Digest, Stance, View};
+use super::view::{Brief, Condition, Digest, Removal, Stance, View};
 use super::views::Views;
 use crate::clock::{Deadline, Timestamp};
 use crate::id::{AccountId, ConversationKey};
 use crate::outcome::{CallKind, Outcome};
-use crate::roster::{PoolSettings, Strategy, UpstreamSpec};
+use crate::roster::{Metered, PoolSettings, Strategy, UpstreamSpec};
 
 /// One failover unit with what planning needs at hand.
 #[derive(Clone, Debug)]
@@ -45,12 +46,20 @@ impl Pool {
     }
 }
 
+/// What is in flight and what may be spent, for one demand.
+#[derive(Debug, Default)]
+pub(super) struct Sight {
+    pub(super) tallies: Vec<Tally>,
+    pub(super) money: Money,
+}
+
 /// Everything a plan is made from.
 pub(super) struct Field<'a> {
     pub(super) demand: &'a Demand,
     pub(super) pool: &'a Pool,
     pub(super) views: &'a Views,
     pub(super) tallies: &'a [Tally],
+    pub(super) money: &'a Money,
     pub(super) settings: &'a PoolSettings,
     pub(super) ramp: RampRule,
     /// The conversation, unless bindings are off or the strategy ignores them.
@@ -124,14 +133,28 @@ impl<'a> Field<'a> {
     pub(super) fn glance(&self, account: AccountId) -> Option<Glance> {
         let brief = self.views.brief(account, self.demand.scope, self.settings, self.now)?;
         let tally = self.tallies.get(account.0 as usize).copied().unwrap_or_default();
-        Some(Glance { account, tally, brief, stance: brief.stance(self.demand.via) })
+        let kept = self.money.affords(account, brief.metered);
+        let stance = if kept { brief.stance(self.demand.via) } else { Stance::Removed };
+        Some(Glance { account, tally, brief, stance })
     }
 
     /// The same with all details.
     pub(super) fn look(&self, account: AccountId) -> Option<Look<'a>> {
         let view = self.view(account)?;
-        let digest = view.digest(self.settings, self.demand.scope, self.demand.via, self.now);
+        let mut digest = view.digest(self.settings, self.demand.scope, self.demand.via, self.now);
+        digest.condition = self.within_budget(view, digest.condition);
         Some(Look { glance: self.glance(account)?, view, digest })
+    }
+
+    /// How an account stands once money is thought of. That it is at its cap says less than which cap, and until when.
+    fn within_budget(&self, view: &View, condition: Condition) -> Condition {
+        let graver = match condition {
+            Condition::Removed(Removal::Budget(_)) => false,
+            Condition::Removed(_) => true,
+            Condition::Open(_) | Condition::Breather(_) | Condition::Held(_) => false,
+        };
+        let exceeded = self.money.exceeded(&view.spec).filter(|_| !graver);
+        exceeded.map_or(condition, |over| Condition::Removed(Removal::OverBudget(over)))
     }
 
     /// Requests in flight and conversations bound of late.
@@ -147,9 +170,11 @@ impl<'a> Field<'a> {
 
     /// The place of a candidate among the others.
     pub(super) fn key(&self, look: &Glance, band: Band, declared: usize) -> Key {
+        let metered = look.brief.metered == Metered::Yes;
         let order = Ordering {
             strategy: self.pool.spec.strategy,
             merits: &look.brief.merits,
+            left: metered.then(|| self.money.left(look.account).money),
             in_flight: look.tally.in_flight,
             declared,
         };

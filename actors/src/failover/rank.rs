@@ -2,8 +2,9 @@
 
 use super::fault::{Rule, broken};
 use super::judgement::{Judgement, descending};
-use crate::id::{CredentialKind, Family};
-use crate::roster::{AccountSpec, Strategy};
+use crate::id::Family;
+use crate::money::Micros;
+use crate::roster::{AccountSpec, Metered, Strategy};
 
 /// Where a candidate stands. Declared from best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,6 +78,8 @@ impl Merits {
 pub(super) struct Ordering<'a> {
     pub(super) strategy: Strategy,
     pub(super) merits: &'a Merits,
+    /// What is left of the budget of an account that costs money.
+    pub(super) left: Option<Micros>,
     pub(super) in_flight: u32,
     pub(super) declared: usize,
 }
@@ -108,19 +111,25 @@ impl Ordering<'_> {
     fn fields(&self) -> (u32, u64, u32) {
         match self.strategy {
             Strategy::RoundRobin | Strategy::Priority => (self.merits.priority, self.merits.tie, self.in_flight),
-            Strategy::LeastCost => (self.merits.cost, self.merits.used, self.in_flight),
+            Strategy::LeastCost => (self.merits.cost, self.used(), self.in_flight),
             Strategy::Failover => (self.merits.priority, 0, 0),
         }
     }
 }
 
-/// What a kind of account costs: own machines, then subscriptions, then metered keys.
-fn cost(spec: &AccountSpec) -> u32 {
-    if spec.family == Family::Local {
-        return 0;
+impl Ordering<'_> {
+    /// Of accounts that cost money the one goes first of whose budget most is left, of others that of whose quota.
+    fn used(&self) -> u64 {
+        self.left.map_or(self.merits.used, |left| descending(left.0 as f64))
     }
-    match spec.kind {
-        CredentialKind::Oauth | CredentialKind::SetupToken | CredentialKind::Keychain => 1,
-        CredentialKind::None | CredentialKind::ApiKey => 2,
+}
+
+/// What a kind of account costs: own machines, then subscriptions, then what costs money. One pool asks for one model, so
+/// all that costs money in it has one price.
+fn cost(spec: &AccountSpec) -> u32 {
+    match (spec.family, spec.metered()) {
+        (Family::Local, _) => 0,
+        (_, Metered::No) => 1,
+        (_, Metered::Yes) => 2,
     }
 }

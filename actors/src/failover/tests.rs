@@ -3,6 +3,7 @@
 mod allowances;
 mod bands;
 mod bindings;
+mod budgets;
 mod exhaustion;
 mod leases;
 mod places;

@@ -11,6 +11,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 pub(super) use self::brief::{Brief, Stance};
 pub(super) use self::condition::{Condition, Digest, Removal};
+use super::admission::budgets::Told;
 use super::allowance::{Ramp, RampRule};
 use super::probe::ProbeSchedule;
 use super::provisional::{Belief, Provisional};
@@ -38,6 +39,8 @@ pub(super) struct View {
     pub(super) trouble: Trouble,
     pub(super) grants: Grants,
     pub(super) queue: Queue,
+    /// What it was told of its budget.
+    pub(super) told: Told,
     /// What its rendezvous weights are seeded with.
     pub(super) seed: u64,
     bound: VecDeque<Boot>,
@@ -109,6 +112,7 @@ impl View {
             trouble: Trouble::default(),
             grants: Grants::default(),
             queue: Queue::default(),
+            told: Told::default(),
             seed,
             bound: VecDeque::new(),
             digests: Default::default(),

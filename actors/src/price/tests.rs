@@ -136,6 +136,16 @@ proptest! {
     }
 
     #[test]
+    fn what_fits_in_an_amount_costs_no_more_and_one_token_more_no_less(amount in 0_i64..10_000_000, input in 0_u64..1_000_000) {
+        let (price, amount) = (haiku(), Micros(amount));
+        let usage = Usage { input, ..Usage::default() };
+        let output = price.output_within(amount, &usage);
+        let cost = |output| price.cost(&Usage { output, ..usage });
+        prop_assert!(cost(0) > amount || cost(output) <= amount);
+        prop_assert!(cost(output + 1) >= amount);
+    }
+
+    #[test]
     fn any_figures_have_a_cost(input in any::<u64>(), output in any::<u64>(), read in any::<u64>(), name in ".{0,40}") {
         let usage = Usage { input, output, cache_read: read, ..Usage::default() };
         prop_assert!(list().priced(Family::Claude, &name).price.cost(&usage) >= Micros::ZERO);

@@ -12,6 +12,7 @@ use crate::account::cell::Cells;
 use crate::account::supervisor::{self, AccountSupervisor, Directory};
 use crate::activity::{self, Feed, FeedActor};
 use crate::clock::SharedClock;
+use crate::efficiency::CacheWatch;
 use crate::failover::actor::{self as failover, FailoverActor};
 use crate::failover::book::LeaseBook;
 use crate::failover::{ConversationRecord, FailoverHandle};
@@ -21,6 +22,7 @@ use crate::ports::{ActorKind, Heartbeat, Record, SharedSink, StoreError, Table};
 use crate::postman::{self, Courier, Outbox, Post, PostmanActor};
 use crate::roster::Roster;
 use crate::slot::{Delivery, Slot};
+use crate::till::{Run, Till};
 
 /// What the root is told.
 #[derive(Debug)]
@@ -66,6 +68,8 @@ pub struct Lasting {
     pub(super) ports: Shared,
     pub(super) failover: Arc<Slot<failover::Msg>>,
     pub(super) book: Arc<LeaseBook>,
+    pub(super) caches: Arc<Mutex<CacheWatch>>,
+    pub(super) run: Run,
     pub(super) feed: Slot<activity::Msg>,
     pub(super) feed_shared: Arc<activity::Shared>,
     pub(super) journal: Slot<journal::Msg>,
@@ -102,6 +106,11 @@ impl Lasting {
 
     pub(super) fn journal(&self) -> Journal {
         Journal::new(Arc::clone(&self.dirty), self.journal.handle())
+    }
+
+    pub(super) fn till(&self) -> Till {
+        let (book, caches) = (Arc::clone(&self.book), Arc::clone(&self.caches));
+        Till::new(book, self.journal(), self.events(), SharedClock::clone(&self.ports.clock), caches, self.run)
     }
 
     pub(super) fn post(&self) -> Post {
@@ -154,7 +163,11 @@ impl Actor for RootActor {
         let mut state = State { lasting, children: Nursery::default() };
         for child in Child::ALL {
             let kept = match child {
-                Child::Failover => kept_conversations(state.lasting.journal().load(Table::Conversations).await),
+                Child::Failover => {
+                    let roster = state.lasting.roster.borrow().clone();
+                    state.open_till(&roster).await;
+                    kept_conversations(state.lasting.journal().load(Table::Conversations).await)
+                }
                 Child::Journal | Child::Feed | Child::Accounts | Child::Postman => Vec::new(),
             };
             state.spawn(&me, child, kept).await?;
@@ -200,6 +213,16 @@ impl Actor for RootActor {
 }
 
 impl State {
+    /// Admission begins with what was spent, or without it if the store cannot be read; then it comes later.
+    async fn open_till(&self, roster: &Roster) {
+        let till = self.lasting.till();
+        if let Err(error) = till.open(roster).await {
+            tracing::error!(%error, "what was spent cannot be read; budgets count from now on until it can");
+            let (roster, over) = (self.lasting.roster.subscribe(), self.lasting.over.clone());
+            self.lasting.ports.tasks.spawn(till.open_later(roster, over));
+        }
+    }
+
     /// The accounts first, so that admission finds their standing.
     fn pass_on(&self, reply: oneshot::Sender<()>) {
         let lasting = Arc::clone(&self.lasting);
@@ -320,6 +343,7 @@ impl State {
             roster: self.lasting.roster.subscribe(),
             book: Arc::clone(&self.lasting.book),
             cells: Arc::clone(&self.lasting.cells),
+            directory: Arc::clone(&self.lasting.directory),
             conversations,
             journal: self.lasting.journal(),
             events: self.lasting.events(),

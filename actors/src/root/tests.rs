@@ -262,6 +262,7 @@ fn demand(key: u128) -> Demand {
         step: Step::First,
         binds_thinking: BindsThinking::No,
         spent: Spent::default(),
+        ask: None,
     }
 }
 

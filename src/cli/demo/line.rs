@@ -90,7 +90,11 @@ impl Teller {
 /// How an event is marked; none for what the story leaves out.
 fn mark(kind: &EventKind) -> Option<Mark> {
     Some(match kind {
-        EventKind::StateChanged { .. } | EventKind::AttemptAnswered { .. } | EventKind::Draining => return None,
+        EventKind::StateChanged { .. }
+        | EventKind::AttemptAnswered { .. }
+        | EventKind::AttemptSettled { .. }
+        | EventKind::CacheEfficiencyLow { .. }
+        | EventKind::Draining => return None,
         EventKind::HoldBegan { .. }
         | EventKind::CredentialBroke { .. }
         | EventKind::LoginNeeded

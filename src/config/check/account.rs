@@ -39,6 +39,7 @@ impl Checker<'_> {
         };
         let whose = format!("account {name:?} of {}", draft.label);
         let source = self.source(&whose, written.mark, raw, &name, auth, family)?;
+        let budget = self.account_cap(&whose, raw, &source);
         Some(AccountEntry {
             source,
             uuid: self.uuid(&whose, raw),
@@ -46,7 +47,7 @@ impl Checker<'_> {
             switch: if raw.disabled.as_deref().copied().unwrap_or(false) { Switch::Off } else { Switch::On },
             thresholds: self.thresholds(&whose, raw, defaults),
             caps: self.caps(&whose, raw, defaults),
-            budget: self.cap(&whose, &raw.monthly_budget_usd, &raw.monthly_requests),
+            budget,
             place: self.document.place(written.mark),
             name: name.into(),
         })

@@ -8,11 +8,12 @@ use duduclaw_actors::money::Micros;
 use duduclaw_actors::price::{Listed, PriceList};
 use duduclaw_actors::roster::Cap;
 
-use super::{Checker, Severity};
+use super::Checker;
 use crate::config::document::{At, Mark};
 use crate::config::prices;
 use crate::config::problem::{nearest, shown};
-use crate::config::raw::{Key, RawBilling, RawPrice};
+use crate::config::raw::{Key, RawAccount, RawBilling, RawPrice};
+use crate::credentials::SecretSource;
 
 const ZONE: &str = "UTC";
 const DAY: u32 = 1;
@@ -56,6 +57,19 @@ impl Checker<'_> {
         Arc::new(PriceList::new(rows.into_values()))
     }
 
+    /// What an account may spend in a month.
+    pub(super) fn account_cap(&mut self, whose: &str, raw: &RawAccount, source: &SecretSource) -> Cap {
+        let subscribed = match source {
+            SecretSource::CredentialsFile(_) | SecretSource::TokenEnv(_) | SecretSource::Keychain { .. } => true,
+            SecretSource::ApiKeyEnv(_) | SecretSource::StoreFile(_) | SecretSource::None => false,
+        };
+        if let Some(amount) = raw.monthly_budget_usd.as_ref().filter(|_| subscribed) {
+            let text = "never acts: the requests of a subscription cost nothing";
+            self.warn(amount.mark, format!("monthly_budget_usd of {whose} {text}"));
+        }
+        self.cap(whose, &raw.monthly_budget_usd, &raw.monthly_requests)
+    }
+
     /// What an account or a client may spend in a month.
     pub(super) fn cap(&mut self, whose: &str, dollars: &Key<f64>, requests: &Key<u64>) -> Cap {
         let money = dollars.as_ref().and_then(|amount| {
@@ -66,16 +80,6 @@ impl Checker<'_> {
             }
             money
         });
-        self.not_kept(whose, dollars.as_ref().map(|amount| amount.mark), requests.as_ref().map(|most| most.mark));
         Cap { money, requests: requests.as_deref().copied() }
-    }
-
-    /// Budgets are not kept yet: whoever sets one counts on it, so nothing starts.
-    fn not_kept(&mut self, whose: &str, money: Option<Mark>, requests: Option<Mark>) {
-        for (key, mark) in [("monthly_budget_usd", money), ("monthly_requests", requests)] {
-            let Some(mark) = mark else { continue };
-            let text = "cannot be kept by this version, which counts no spend; remove it to start without a limit";
-            self.say(Severity::Refusal, mark, format!("{key} of {whose} {text}"));
-        }
     }
 }

@@ -8,7 +8,6 @@ use duduclaw_actors::outcome::Usage;
 use duduclaw_actors::roster::{Affinity, BurnRate, PoolSettings, RotationSettings, TieOrder, WindowCaps, WindowLimits};
 
 use super::*;
-use crate::config::problem::Severity;
 use crate::config::settings::{Scope, Settings};
 use crate::config::surroundings::fake::Fake;
 
@@ -244,21 +243,30 @@ fn a_list_of_tokens_is_read_whole_or_named() {
 }
 
 #[test]
-fn a_limit_that_cannot_be_kept_does_not_start() {
+fn a_monthly_limit_is_an_amount() {
     let text =
         "[[server.auth.clients]]\nname = \"c\"\ntoken_env = \"A\"\nmonthly_requests = 5\nmonthly_budget_usd = 1.5\n";
     let machine = Fake::default().with_var("A", "t");
-    let (_, problems) = checked_on(&format!("{text}{FLEET}"), &machine);
-    assert!(problems.iter().all(|problem| problem.severity == Severity::Refusal));
-    insta::assert_snapshot!(said_on(&format!("{text}{FLEET}"), &machine), @r#"
-    cannot start: c:4: monthly_requests of client "c" cannot be kept by this version, which counts no spend; remove it to start without a limit
-    cannot start: c:5: monthly_budget_usd of client "c" cannot be kept by this version, which counts no spend; remove it to start without a limit
-    "#);
-    insta::assert_snapshot!(said_of_account("monthly_budget_usd = nan\nmonthly_requests = 1"), @r#"
+    let (settings, problems) = checked_on(&format!("{text}{FLEET}"), &machine);
+    assert_eq!(problems, []);
+    let clients = settings.server.auth.unwrap().clients;
+    let cap = clients.authenticate("t").unwrap().cap;
+    assert_eq!((cap.money.map(|money| money.0), cap.requests), (Some(1_500_000), Some(5)));
+    let said: Vec<_> = ["nan", "inf", "-inf", "-0.01", "1e12"]
+        .map(|amount| said_of_account(&format!("monthly_budget_usd = {amount}")))
+        .into();
+    insta::assert_snapshot!(said.join("\n"), @r#"
     error: c:5: monthly_budget_usd of account "a" of providers.anthropic must be an amount of dollars, 0 or more
-    cannot start: c:5: monthly_budget_usd of account "a" of providers.anthropic cannot be kept by this version, which counts no spend; remove it to start without a limit
-    cannot start: c:6: monthly_requests of account "a" of providers.anthropic cannot be kept by this version, which counts no spend; remove it to start without a limit
+    error: c:5: monthly_budget_usd of account "a" of providers.anthropic must be an amount of dollars, 0 or more
+    error: c:5: monthly_budget_usd of account "a" of providers.anthropic must be an amount of dollars, 0 or more
+    error: c:5: monthly_budget_usd of account "a" of providers.anthropic must be an amount of dollars, 0 or more
+    error: c:5: monthly_budget_usd of account "a" of providers.anthropic must be an amount of dollars, 0 or more
     "#);
+}
+
+#[test]
+fn a_budget_of_a_subscription_is_said_never_to_act() {
+    insta::assert_snapshot!(said_of_account("token_env = \"T\"\nmonthly_budget_usd = 5.0"), @r#"warning: c:6: monthly_budget_usd of account "a" of providers.anthropic never acts: the requests of a subscription cost nothing"#);
 }
 
 #[test]

@@ -146,6 +146,7 @@ fn result(result: AttemptEnd) -> &'static str {
         AttemptEnd::Complete => "complete",
         AttemptEnd::Cut => "cut",
         AttemptEnd::ClientGone => "client_gone",
+        AttemptEnd::Failed => "failed",
         AttemptEnd::Lost => "lost",
     }
 }

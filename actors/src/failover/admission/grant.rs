@@ -8,6 +8,7 @@ use crate::event::MoveReason;
 use crate::failover::book::{Drew, Footing, Good, LeaseRecord, Slot};
 use crate::failover::conversations::Home;
 use crate::failover::demand::{Demand, Gate, Grant, Phase, Step};
+use crate::failover::ledger::Order;
 use crate::failover::plan::{Field, Pick};
 use crate::failover::rank::Band;
 use crate::failover::retry_budget::draws;
@@ -20,11 +21,15 @@ impl Admission {
         let draws = draws(demand, Some(pick));
         let footing = self.footing(demand, pick, now);
         let alternatives = {
-            let field = self.field(demand, &self.tallies, now).expect("a granted demand has its upstream");
+            let field = self.field(demand, &self.sight, now).expect("a granted demand has its upstream");
             field.alternatives(pick.account)
         };
         let moved_from = self.moved_from(demand, pick, footing);
         let lease = self.book.open(self.record(demand, pick, footing, draws, now));
+        if let Some(ask) = &demand.ask {
+            let (principal, counted) = (&*demand.principal, demand.spent.counted);
+            self.book.ledger().reserve(lease, Order { account: pick.account, principal, ask, counted }, now.wall);
+        }
         self.note_granted(demand, pick, lease, footing, draws, now);
         let entry = self.entry(pick.account).expect("a granted account is known");
         Grant { lease, account: pick.account, entry, alternatives, moved_from, gate: pick.gate }
@@ -69,7 +74,7 @@ impl Admission {
         }
         self.grants += 1;
         let (stamp, rule) = (self.grants, self.ramp_rule());
-        let slots = self.tallies.get(pick.account.0 as usize).map_or(0, |tally| tally.slots);
+        let slots = self.sight.tallies.get(pick.account.0 as usize).map_or(0, |tally| tally.slots);
         let upstream = demand.upstream;
         let binds = self.conversation_of(demand);
         if draws && let Some(pool) = self.pools.get(&upstream) {
@@ -141,7 +146,7 @@ impl Admission {
         settled: Option<AccountId>,
         now: Timestamp,
     ) -> Footing {
-        let usable = self.field(demand, &self.tallies, now).is_some_and(|field| {
+        let usable = self.field(demand, &self.sight, now).is_some_and(|field| {
             let look = field.look(account).filter(|_| field.pool.has(account));
             look.is_some_and(|l| l.digest.condition == Condition::Open(Band::Usable))
         });
@@ -149,14 +154,14 @@ impl Admission {
             _ if usable => Footing::Free,
             None => Footing::Home,
             Some(from) => {
-                let why = self.field(demand, &self.tallies, now).and_then(|field| hard_reason(&field, from));
+                let why = self.field(demand, &self.sight, now).and_then(|field| hard_reason(&field, from));
                 Footing::Move { from, why: why.unwrap_or(MoveReason::Detours) }
             }
         }
     }
 
     fn leave(&self, key: ConversationKey, demand: &Demand, home: AccountId, pick: Pick, now: Timestamp) -> Footing {
-        let Some(field) = self.field(demand, &self.tallies, now) else { return Footing::Free };
+        let Some(field) = self.field(demand, &self.sight, now) else { return Footing::Free };
         if let Some(why) = hard_reason(&field, home) {
             return Footing::Move { from: home, why };
         }

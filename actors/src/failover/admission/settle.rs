@@ -15,6 +15,7 @@ impl Admission {
     pub fn settle(&mut self, now: Timestamp) -> Vec<Effect> {
         let mut effects = Vec::new();
         self.read_book(now, &mut effects);
+        self.tell_budgets(now, &mut effects);
         self.pump_all(now, &mut effects);
         effects
     }

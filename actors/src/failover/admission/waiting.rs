@@ -3,7 +3,7 @@
 use super::{Admission, Effect};
 use crate::clock::Timestamp;
 use crate::failover::demand::{Decision, Demand, Gate, Ticket};
-use crate::failover::plan::{Choice, Pick};
+use crate::failover::plan::{Choice, Pick, Sight};
 use crate::failover::queue::Waiter;
 use crate::failover::view::Condition;
 use crate::id::AccountId;
@@ -91,9 +91,7 @@ impl Admission {
     }
 
     fn admit(&mut self, waiter: &Waiter, pick: Pick, now: Timestamp, effects: &mut Vec<Effect>) {
-        let mut tallies = std::mem::take(&mut self.tallies);
-        self.book.copy_tallies(&mut tallies);
-        self.tallies = tallies;
+        self.look_about(&waiter.demand, now);
         let grant = self.grant(&waiter.demand, pick, now);
         effects.push(Effect::Admit(waiter.ticket, Decision::Granted(grant)));
     }
@@ -102,9 +100,9 @@ impl Admission {
     fn turn(&self, account: AccountId, now: Timestamp) -> Option<Turn> {
         let view = self.view(account)?;
         let head = view.queue.head()?;
-        let mut tallies = Vec::new();
-        self.book.copy_tallies(&mut tallies);
-        let field = self.field(&head.demand, &tallies, now);
+        let mut sight = Sight::default();
+        self.see(&head.demand, &mut sight, now);
+        let field = self.field(&head.demand, &sight, now);
         let look = field.as_ref().filter(|f| f.pool.has(account)).and_then(|f| f.look(account));
         let (Some(field), Some(look)) = (field.as_ref(), look) else { return Some(Turn::PlanAnew) };
         let Condition::Open(band) = look.digest.condition else { return Some(Turn::PlanAnew) };

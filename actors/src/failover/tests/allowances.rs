@@ -26,7 +26,12 @@ fn admitted(desk: &mut Desk) -> Vec<(Ticket, LeaseGuard)> {
     let effects = desk.take_effects();
     let granted = |effect| match effect {
         Effect::Admit(ticket, Decision::Granted(grant)) => Some((ticket, desk.book.guard(grant.lease))),
-        Effect::Admit(..) | Effect::Emit { .. } | Effect::Remember(_) | Effect::Forget(_) => None,
+        Effect::Admit(..)
+        | Effect::Emit { .. }
+        | Effect::Remember(_)
+        | Effect::Forget(_)
+        | Effect::Tell(..)
+        | Effect::Rename(_) => None,
     };
     effects.into_iter().filter_map(granted).collect()
 }

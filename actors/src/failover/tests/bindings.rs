@@ -14,7 +14,7 @@ use crate::standing::{CredentialState, HoldKind, Paused, Standing, Stated};
 fn events(desk: &mut Desk) -> Vec<EventKind> {
     let event = |effect| match effect {
         Effect::Emit { kind, .. } => Some(kind),
-        Effect::Admit(..) | Effect::Remember(_) | Effect::Forget(_) => None,
+        Effect::Admit(..) | Effect::Remember(_) | Effect::Forget(_) | Effect::Tell(..) | Effect::Rename(_) => None,
     };
     desk.take_effects().into_iter().filter_map(event).collect()
 }
@@ -22,7 +22,7 @@ fn events(desk: &mut Desk) -> Vec<EventKind> {
 fn records(desk: &mut Desk) -> Vec<ConversationRecord> {
     let record = |effect| match effect {
         Effect::Remember(record) => Some(record),
-        Effect::Admit(..) | Effect::Emit { .. } | Effect::Forget(_) => None,
+        Effect::Admit(..) | Effect::Emit { .. } | Effect::Forget(_) | Effect::Tell(..) | Effect::Rename(_) => None,
     };
     desk.take_effects().into_iter().filter_map(record).collect()
 }

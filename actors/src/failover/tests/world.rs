@@ -153,6 +153,7 @@ pub(super) fn demand() -> Demand {
         step: Step::First,
         binds_thinking: BindsThinking::No,
         spent: Spent::default(),
+        ask: None,
     }
 }
 

@@ -10,7 +10,7 @@ use crate::failover::fault::{Rule, broken};
 use crate::failover::judgement::Cap;
 use crate::failover::rank::{Band, Merits};
 use crate::id::{CredentialKind, ModelScope};
-use crate::roster::PoolSettings;
+use crate::roster::{Metered, PoolSettings};
 
 /// What every plan reads of an account, for one model scope.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +26,7 @@ pub(in crate::failover) struct Brief {
     most: u32,
     stance: Stance,
     keychain: bool,
+    pub(in crate::failover) metered: Metered,
     guarded: bool,
     /// Whether nobody waits for it.
     unwaited: bool,
@@ -60,6 +61,7 @@ impl View {
             pace: self.ramp.pace(),
             most: self.spec.max_concurrent.unwrap_or(u32::MAX),
             stance: Stance::of(digest.condition),
+            metered: self.spec.metered(),
             keychain: self.spec.kind == CredentialKind::Keychain,
             guarded: digest.judgement.cap == Cap::Guarded,
             unwaited: self.queue.is_empty(),

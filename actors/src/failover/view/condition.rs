@@ -11,6 +11,7 @@ use crate::event::MoveReason;
 use crate::failover::demand::{Via, Why};
 use crate::failover::fault::{Rule, broken};
 use crate::failover::judgement::{Cap, Judgement, Pressure, judge};
+use crate::failover::ledger::OverBudget;
 use crate::failover::probe::EndAhead;
 use crate::failover::rank::Band;
 use crate::id::{CredentialKind, ModelScope};
@@ -72,6 +73,7 @@ pub(in crate::failover) enum Removal {
     Keychain,
     Capped(Option<Deadline>),
     Budget(Hold),
+    OverBudget(OverBudget),
 }
 
 impl Removal {
@@ -84,6 +86,7 @@ impl Removal {
             Self::Keychain => Why::Keychain,
             Self::Capped(until) => Why::Capped(until),
             Self::Budget(hold) => Why::Held { cause: hold.cause, until: hold.until, stated: hold.stated },
+            Self::OverBudget(over) => Why::OverBudget(over),
         }
     }
 
@@ -91,7 +94,7 @@ impl Removal {
         match self {
             Self::Unlisted | Self::Disabled | Self::Paused => MoveReason::Removed,
             Self::NeedsPerson(_) | Self::NeedsLogin | Self::Keychain => MoveReason::Auth,
-            Self::Capped(_) | Self::Budget(_) => MoveReason::Limit,
+            Self::Capped(_) | Self::Budget(_) | Self::OverBudget(_) => MoveReason::Limit,
         }
     }
 }

@@ -449,7 +449,7 @@ fn wanted(whom: u8, how: u8) -> Demand {
 fn admissions(desk: &mut Desk) -> Vec<(Ticket, Decision)> {
     let admission = |effect| match effect {
         Effect::Admit(ticket, decision) => Some((ticket, decision)),
-        Effect::Emit { .. } | Effect::Remember(_) | Effect::Forget(_) => None,
+        Effect::Emit { .. } | Effect::Remember(_) | Effect::Forget(_) | Effect::Tell(..) | Effect::Rename(_) => None,
     };
     desk.take_effects().into_iter().filter_map(admission).collect()
 }

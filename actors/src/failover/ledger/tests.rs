@@ -1,0 +1,3 @@
+mod properties;
+mod rules;
+mod world;
