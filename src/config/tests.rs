@@ -49,7 +49,7 @@ fn the_documented_example_has_no_error_and_says_what_is_missing() {
     assert_eq!(loaded.report.verdict().exit_code(), 3);
     assert!(loaded.report.may_start());
     insta::assert_snapshot!(render(&loaded.report), @r#"
-    config ok, with 21 warnings: /c.toml
+    config ok, with 20 warnings: /c.toml
       listens on 127.0.0.1:8787 (1 client)
       anthropic: anthropic claude_oauth: primary, backup, metered, host-login
       codex: responses chatgpt_oauth: no account in the store
