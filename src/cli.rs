@@ -27,6 +27,7 @@ mod serve;
 mod service;
 mod status;
 mod stream;
+mod watch;
 mod words;
 
 /// What a command's exit status says.
@@ -96,7 +97,7 @@ pub enum Command {
     Check(check::CheckArgs),
     /// Show the fleet: state, quota windows, waits.
     #[command(
-        after_help = "Example:\n  duduclaw status --json\n\nExit status: 0 all accounts serve, 3 some do not, 4 no daemon answers."
+        after_help = "Example:\n  duduclaw status --watch\n  duduclaw status --json\n\nExit status: 0 all accounts serve, 3 some do not, 4 no daemon answers."
     )]
     Status(status::StatusArgs),
     /// List accounts, and pause, resume, clear, probe, switch or remove one.

@@ -12,11 +12,17 @@ use crate::admin::{PoolAccount, PoolView, StoreView, StoreWord};
 #[derive(Debug, Args)]
 pub struct StatusArgs {
     /// As JSON, as the control API gives it.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "watch")]
     json: bool,
+    /// On the whole screen, live: choose with the arrows; p pauses or resumes, c clears, b probes, q quits.
+    #[arg(long)]
+    watch: bool,
 }
 
 pub(super) async fn run(args: StatusArgs, globals: &Globals) -> anyhow::Result<Exit> {
+    if args.watch {
+        return super::watch::run(globals).await;
+    }
     let pool: PoolView = Control::find(globals)?.call("pool", serde_json::json!({})).await?;
     if args.json {
         say(&format!("{}\n", serde_json::to_string_pretty(&pool)?))?;

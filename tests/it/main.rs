@@ -52,3 +52,4 @@ mod storm;
 mod support;
 mod table;
 mod usage_views;
+mod watch;
