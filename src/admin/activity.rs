@@ -77,6 +77,7 @@ pub struct ActivityView {
 #[serde(deny_unknown_fields)]
 pub(super) struct Wanted {
     /// Only those with a larger number.
+    #[schemars(range(max = 18_446_744_073_709_551_615_u64))]
     since: Option<u64>,
     /// The newest so many; 100 if nothing is said, 1000 at most.
     #[schemars(range(min = 1, max = 1000))]

@@ -142,20 +142,20 @@ fn parameters(verb: &Verb) -> (Vec<Value>, Option<Value>) {
 fn parameter(name: &str, place: &str, needed: bool, schema: &Value) -> Value {
     let mut schema = schema.clone();
     let what = schema.as_object_mut().and_then(|schema| schema.shift_remove("description"));
-    if let Some(types) = schema["type"].as_array_mut() {
+    if let Some(types) = schema.get_mut("type").and_then(Value::as_array_mut) {
         types.retain(|kind| kind != "null");
     }
-    if let Some(options) = schema["anyOf"].as_array_mut() {
+    if let Some(options) = schema.get_mut("anyOf").and_then(Value::as_array_mut) {
         options.retain(|option| option["type"] != "null");
     }
     json!({"name": name, "in": place, "required": needed, "description": what, "schema": schema})
 }
 
 fn leave_out(schema: &mut Value, name: &str) {
-    if let Some(properties) = schema["properties"].as_object_mut() {
+    if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
         properties.shift_remove(name);
     }
-    if let Some(required) = schema["required"].as_array_mut() {
+    if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
         required.retain(|other| other != name);
     }
 }
@@ -216,7 +216,7 @@ fn rpc(verbs: &[Verb]) -> Value {
             "id": {"type": ["string", "number", "null"], "description": "Left out, it is a notification"},
         },
     });
-    let body = json!({"oneOf": [request, {"type": "array", "items": request, "minItems": 1, "maxItems": 100}]});
+    let body = json!({"oneOf": [request, {"type": "array", "items": request, "minItems": 1, "description": "At most 100"}]});
     let single = json!({"type": "object", "required": ["jsonrpc", "id"], "properties": {
         "jsonrpc": {"const": "2.0"}, "id": {}, "result": {},
         "error": {"type": "object", "required": ["code", "message"], "properties": {
@@ -274,6 +274,19 @@ mod tests {
             let to = document.pointer(reference.strip_prefix('#').expect("inside the document"));
             assert!(to.is_some(), "{reference} leads nowhere");
         }
+    }
+
+    #[test]
+    fn no_schema_has_a_key_that_says_nothing() {
+        fn look(value: &Value, at: &str) {
+            match value {
+                Value::Null => assert!(["default", "const"].contains(&at), "{at} is null"),
+                Value::Object(map) => map.iter().for_each(|(key, value)| look(value, key)),
+                Value::Array(list) => list.iter().for_each(|value| look(value, "item")),
+                Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+            }
+        }
+        look(&document(&table::verbs()), "document");
     }
 
     #[test]

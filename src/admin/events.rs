@@ -46,6 +46,7 @@ const BEGINNING: &str = "retry: 2000\n: events of duduclaw\n\n";
 #[serde(deny_unknown_fields)]
 pub(super) struct Wanted {
     /// What was kept with a larger number first; `Last-Event-ID` says the same, and counts more.
+    #[schemars(range(max = 18_446_744_073_709_551_615_u64))]
     since: Option<u64>,
     /// Only those of this kind.
     kind: Option<String>,

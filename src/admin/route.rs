@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::fault::{Fault, FaultKind};
-use super::verb::Call;
+use super::verb::{Call, HEADER_VALUE};
 use crate::config::settings::Protocol;
 use crate::config::topology::{Element, Topology};
 use crate::gateway::conversation::Conversation;
@@ -28,8 +28,10 @@ pub(super) struct Question {
     /// Only this provider or upstream, also if the model would not be sent there.
     provider: Option<String>,
     /// The session, as Claude Code names it: where its conversation is at home counts.
+    #[schemars(regex(pattern = HEADER_VALUE))]
     session: Option<String>,
     /// The subagent of that session.
+    #[schemars(regex(pattern = HEADER_VALUE))]
     agent: Option<String>,
     /// The client who asks, by name; an open gateway knows none.
     client: Option<String>,
@@ -148,7 +150,7 @@ fn conversation(question: &Question, principal: &Principal) -> Result<Conversati
     let named = [("x-claude-code-session-id", &question.session), ("x-claude-code-agent-id", &question.agent)];
     for (name, value) in named {
         let Some(value) = value else { continue };
-        let value = HeaderValue::from_str(value);
+        let value = HeaderValue::from_bytes(value.as_bytes());
         headers.insert(name, value.map_err(|_| Fault::invalid(format!("{name} cannot be a header's value")))?);
     }
     Ok(Conversation::of(&headers, principal))

@@ -74,7 +74,7 @@ impl Verb {
             refusals: &[],
             params: params_of::<P>(),
             answer: |generator| generator.subschema_for::<A>(),
-            run: Box::new(move |call, params| match serde_json::from_value(params) {
+            run: Box::new(move |call, params| match serde_json::from_value(with_whole_numbers(params)) {
                 Ok(params) => Box::pin(answered(run(call, params))),
                 Err(error) => Box::pin(std::future::ready(Err(Fault::invalid(error.to_string())))),
             }),
@@ -114,6 +114,22 @@ async fn answered<A: Serialize>(answer: impl Future<Output = Result<A, Fault>>) 
         Fault::internal()
     })
 }
+
+/// JSON knows one kind of number: `3.0` is 3.
+fn with_whole_numbers(mut params: Value) -> Value {
+    for value in params.as_object_mut().into_iter().flat_map(|params| params.values_mut()) {
+        let whole = value.as_f64().filter(|n| value.is_f64() && n.fract() == 0.0 && n.abs() < 9_007_199_254_740_992.0);
+        if let Some(whole) = whole {
+            *value = Value::from(whole as i64);
+        }
+    }
+    params
+}
+
+/// An account's name, as a schema: `name` or `provider/name`, and nothing that a path could not hold.
+pub(crate) const ACCOUNT_NAME: &str = r"^((?!\.{1,2}(;|/))[^/\\%\x00-\x1f\x7f]+/)?[a-z0-9-]+$";
+/// What can be a header's value, as a schema.
+pub(crate) const HEADER_VALUE: &str = r"^[^\x00-\x08\x0a-\x1f\x7f]*$";
 
 /// The schema of what is asked with, on its own.
 pub(crate) fn params_of<P: JsonSchema>() -> Value {

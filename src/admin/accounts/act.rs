@@ -11,13 +11,14 @@ use serde::Deserialize;
 
 use super::list::{AccountAnswer, show};
 use crate::admin::fault::{Fault, FaultKind};
-use crate::admin::verb::Call;
+use crate::admin::verb::{ACCOUNT_NAME, Call};
 
 /// Which account.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::admin) struct Which {
     /// The account: `name`, or `provider/name` where several have that name.
+    #[schemars(regex(pattern = ACCOUNT_NAME))]
     pub(in crate::admin) account: String,
 }
 

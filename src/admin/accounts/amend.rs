@@ -11,7 +11,7 @@ use super::act::{Which, answer};
 use super::list::AccountAnswer;
 use crate::admin::desk::AmendFault;
 use crate::admin::fault::{Fault, FaultKind};
-use crate::admin::verb::Call;
+use crate::admin::verb::{ACCOUNT_NAME, Call};
 use crate::amend::{AmendError, Change, FileError, concerned};
 
 /// An account and its priority.
@@ -19,8 +19,10 @@ use crate::amend::{AmendError, Change, FileError, concerned};
 #[serde(deny_unknown_fields)]
 pub(in crate::admin) struct Priority {
     /// The account: `name`, or `provider/name` where several have that name.
+    #[schemars(regex(pattern = ACCOUNT_NAME))]
     account: String,
     /// Lower is preferred; 100 is what an account has that names none.
+    #[schemars(range(max = 4_294_967_295_u32))]
     priority: u32,
 }
 

@@ -55,12 +55,11 @@ fn of_key(key: KeyEvent) -> Option<Key> {
         (KeyCode::Char('q'), Key::Quit),
         (KeyCode::Esc, Key::Quit),
     ];
-    match key.code {
-        KeyCode::Char('c' | 'd') if control => Some(Key::Quit),
-        KeyCode::Char('l') if control => Some(Key::Redraw),
-        code if !control => known.into_iter().find(|(known, _)| *known == code).map(|(_, key)| key),
-        _ => None,
+    if control {
+        let known = [('c', Key::Quit), ('d', Key::Quit), ('l', Key::Redraw)];
+        return known.into_iter().find(|(letter, _)| key.code == KeyCode::Char(*letter)).map(|(_, key)| key);
     }
+    known.into_iter().find(|(known, _)| *known == key.code).map(|(_, key)| key)
 }
 
 #[cfg(test)]
