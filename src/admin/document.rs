@@ -216,7 +216,8 @@ fn rpc(verbs: &[Verb]) -> Value {
             "id": {"type": ["string", "number", "null"], "description": "Left out, it is a notification"},
         },
     });
-    let body = json!({"oneOf": [request, {"type": "array", "items": request, "minItems": 1, "description": "At most 100"}]});
+    let body =
+        json!({"oneOf": [request, {"type": "array", "items": request, "minItems": 1, "description": "At most 100"}]});
     let single = json!({"type": "object", "required": ["jsonrpc", "id"], "properties": {
         "jsonrpc": {"const": "2.0"}, "id": {}, "result": {},
         "error": {"type": "object", "required": ["code", "message"], "properties": {

@@ -29,9 +29,12 @@ fn seen(accounts: Vec<Value>) -> Seen {
     let health = json!({
         "status": "degraded", "version": "0.1.0", "pid": 1, "started_at": NOW - 11_520, "uptime_secs": 11_520,
         "addresses": [], "config": null, "accounts": accounts.len(), "usable": 2, "in_flight": 4, "conversations": 12,
+        "store": {"state": "fine", "since": null, "for_secs": null, "why": null},
     });
-    let pool =
-        json!({"providers": [{"name": "anthropic", "family": "claude", "auth": "claude_oauth", "accounts": accounts}]});
+    let pool = json!({
+        "providers": [{"name": "anthropic", "family": "claude", "auth": "claude_oauth", "accounts": accounts}],
+        "store": {"state": "fine", "since": null, "for_secs": null, "why": null},
+    });
     Seen { health: serde_json::from_value(health).expect("health"), pool: serde_json::from_value(pool).expect("pool") }
 }
 
