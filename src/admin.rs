@@ -1,6 +1,6 @@
 //! The control API: what operators see of the fleet and do to it, for whoever shows a key.
 //!
-//! Every verb stands once in [`table`], and is asked for at two doors: by its HTTP path (`rest`) and by its name in
+//! Every verb stands once in `table`, and is asked for at two doors: by its HTTP path (`rest`) and by its name in
 //! JSON-RPC (`rpc`). The document that describes both is made from the same table. A new verb is a function and a line.
 //!
 //! Never here: inference. The keys open nothing there, and client tokens open nothing here.
