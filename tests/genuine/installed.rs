@@ -33,6 +33,11 @@ pub fn python() -> PathBuf {
     present(&cache().join("python/bin/python"))
 }
 
+/// The program `st` of Schemathesis.
+pub fn schemathesis() -> PathBuf {
+    present(&cache().join("schemathesis/bin/st"))
+}
+
 fn cache() -> PathBuf {
     let named = std::env::var_os("DUDUCLAW_TEST_CACHE").filter(|folder| !folder.is_empty());
     named.map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join(".cache/clients"), PathBuf::from)

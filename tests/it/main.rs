@@ -53,3 +53,4 @@ mod support;
 mod table;
 mod usage_views;
 mod watch;
+mod writers;
