@@ -20,7 +20,7 @@ mod store;
 mod trace;
 mod vault;
 
-pub use check::{Checked, Checker, Subject};
+pub use check::{Asked, Checked, Checker, Subject, Told, question};
 pub use error::SourceError;
 pub use exchange::{
     CLAUDE_CLIENT_ID, CLAUDE_SCOPES, CLAUDE_TOKEN_URL, CLAUDE_TOKEN_URL_VARIABLE, OWN_USER_AGENT, TokenEndpoint,

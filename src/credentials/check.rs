@@ -15,10 +15,11 @@ use http::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue, USER_AGENT};
 use http::{HeaderName, Method, StatusCode};
 
 use super::exchange::OWN_USER_AGENT;
+use super::secret::Secret;
 use super::vault::{Held, NotNow, Patience, Rejection, Vault};
 use crate::config::origin::BaseUrl;
 use crate::upstream::client::Client;
-use crate::upstream::question::ask;
+use crate::upstream::question::{Reply, ask};
 
 /// How long one answer may take.
 const WITHIN: Duration = Duration::from_secs(10);
@@ -47,9 +48,25 @@ pub struct Subject<'a> {
     /// The account.
     pub account: AccountId,
     /// Its provider.
+    pub at: Asked<'a>,
+}
+
+/// The provider that is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// Where it is.
     pub base_url: &'a BaseUrl,
     /// The name under which we ask, if not our own.
     pub user_agent: Option<&'a HeaderValue>,
+}
+
+/// What was told.
+#[derive(Debug)]
+pub struct Told {
+    /// What it says of the credential.
+    pub verdict: Verdict,
+    /// The answer, if there was one.
+    pub reply: Option<Reply>,
 }
 
 /// What was answered.
@@ -86,13 +103,19 @@ impl Checker {
 
     async fn ask(&self, subject: Subject<'_>, held: &Arc<Held>) -> Checked {
         let sent_at = self.clock.now();
-        let status = match request(subject, held) {
-            Some(request) => ask(&self.client, request, WITHIN).await.ok().map(|reply| reply.status),
-            None => None,
-        };
-        let verdict = status.map_or(Verdict::Undecided, verdict);
-        Checked { verdict, generation: held.generation, sent_at, status: status.map(|status| status.as_u16()) }
+        let told = question(&self.client, subject.at, held.kind, &held.secret).await;
+        let status = told.reply.map(|reply| reply.status.as_u16());
+        Checked { verdict: told.verdict, generation: held.generation, sent_at, status }
     }
+}
+
+/// Asks with a secret that no vault needs to hold.
+pub async fn question(client: &Client, at: Asked<'_>, kind: CredentialKind, secret: &Secret) -> Told {
+    let reply = match request(at, kind, secret) {
+        Some(request) => ask(client, request, WITHIN).await.ok(),
+        None => None,
+    };
+    Told { verdict: reply.as_ref().map_or(Verdict::Undecided, |reply| verdict(reply.status)), reply }
 }
 
 /// What a status says of the credential that was shown. Only three say anything.
@@ -105,25 +128,25 @@ fn verdict(status: StatusCode) -> Verdict {
     }
 }
 
-fn request(subject: Subject<'_>, held: &Held) -> Option<reqwest::Request> {
-    let url = subject.base_url.join(PATH).parse().ok()?;
+fn request(at: Asked<'_>, kind: CredentialKind, secret: &Secret) -> Option<reqwest::Request> {
+    let url = at.base_url.join(PATH).parse().ok()?;
     let mut request = reqwest::Request::new(Method::GET, url);
-    *request.headers_mut() = headers(subject, held);
+    *request.headers_mut() = headers(at, kind, secret);
     Some(request)
 }
 
-fn headers(subject: Subject<'_>, held: &Held) -> HeaderMap {
+fn headers(at: Asked<'_>, kind: CredentialKind, secret: &Secret) -> HeaderMap {
     let own = || HeaderValue::from_static(OWN_USER_AGENT);
     let mut headers = HeaderMap::new();
-    headers.insert(USER_AGENT, subject.user_agent.cloned().unwrap_or_else(own));
+    headers.insert(USER_AGENT, at.user_agent.cloned().unwrap_or_else(own));
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
     headers.insert(VERSION, VERSION_WE_SPEAK);
-    match held.kind {
+    match kind {
         CredentialKind::ApiKey => {
-            headers.insert(API_KEY, held.secret.plain_header());
+            headers.insert(API_KEY, secret.plain_header());
         }
         CredentialKind::Oauth | CredentialKind::SetupToken | CredentialKind::Keychain | CredentialKind::None => {
-            headers.insert(AUTHORIZATION, held.secret.bearer());
+            headers.insert(AUTHORIZATION, secret.bearer());
             headers.insert(BETA, BETA_OF_LOGINS);
         }
     }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use http_body_util::{BodyExt, Limited};
 
 use super::client::{Client, SendError};
@@ -17,6 +17,8 @@ const LONGEST: usize = 256 * 1024;
 pub struct Reply {
     /// The status.
     pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
     /// The whole body.
     pub body: Vec<u8>,
 }
@@ -43,7 +45,7 @@ pub async fn ask(client: &Client, request: reqwest::Request, within: Duration) -
     let asked = async {
         let (head, body) = client.send(request).await?.into_parts();
         let body = Limited::new(body, LONGEST).collect().await.map_err(|_| AskError::Body)?;
-        Ok(Reply { status: head.status, body: body.to_bytes().to_vec() })
+        Ok(Reply { status: head.status, headers: head.headers, body: body.to_bytes().to_vec() })
     };
     tokio::time::timeout(within, asked).await.unwrap_or(Err(AskError::Late))
 }

@@ -9,7 +9,7 @@ use super::list::ListedAccount;
 use crate::admin::fault::{Fault, FaultKind};
 use crate::admin::verb::Call;
 use crate::config::settings::AuthMode;
-use crate::credentials::{Checked, NotNow, Subject};
+use crate::credentials::{Asked, Checked, NotNow, Subject};
 
 /// What a check said.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -49,7 +49,8 @@ pub(in crate::admin) async fn probe(call: Call, which: Which) -> Result<ProbeAns
     let element = element.ok_or_else(|| {
         Fault::new(FaultKind::Unprocessable, format!("{:?} has no credential of its own to ask about", which.account))
     })?;
-    let subject = Subject { account, base_url: &element.base_url, user_agent: element.user_agent.as_ref() };
+    let at = Asked { base_url: &element.base_url, user_agent: element.user_agent.as_ref() };
+    let subject = Subject { account, at };
     let checked = call.desk.checker.check(subject).await;
     if let Ok(Checked { verdict, generation, sent_at, .. }) = checked {
         deliver(&call, account, HealthEvent::Probed { verdict, generation, sent_at }).await?;
