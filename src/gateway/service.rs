@@ -35,7 +35,7 @@ use crate::gateway::live::Live;
 use crate::gateway::path::{self, Route};
 use crate::gateway::pool_quota;
 use crate::gateway::pool_usage;
-use crate::gateway::ticket::Ticket;
+use crate::gateway::ticket::{Ticket, request_id};
 use crate::metrics::Metrics;
 use crate::upstream::client::Client;
 
@@ -87,7 +87,7 @@ impl Gateway {
 
     /// Answers one request.
     pub async fn answer(self: Arc<Self>, request: Request<Incoming>, arrival: Arrival) -> Answer {
-        let id = request_id();
+        let id = request_id(self.clock.now().wall);
         let closing = self.draining.is_cancelled();
         let control = path::is_control(request.uri().path());
         let mut answer = match Box::pin(Arc::clone(&self).route_until_stopped(request, arrival, &id)).await {
@@ -310,8 +310,4 @@ fn figures(gateway: &Gateway) -> Answer {
     let mut answer = text(gateway.metrics.render(&gateway.fleet.till.cache_shares()));
     answer.headers_mut().insert(http::header::CONTENT_TYPE, OPEN_METRICS);
     answer
-}
-
-fn request_id() -> String {
-    format!("{:032x}", fastrand::u128(..))
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use duduclaw_actors::clock::Timestamp;
+use duduclaw_actors::clock::{Timestamp, Wall};
 use duduclaw_actors::event::{EventKind, RequestClose, Severity};
 use duduclaw_actors::outcome::{Evidence, Usage};
 use http::StatusCode;
@@ -13,6 +13,14 @@ use crate::gateway::end::End;
 use crate::gateway::error::ApiError;
 use crate::gateway::inbound::Inbound;
 use crate::gateway::service::Gateway;
+
+/// An id that no other request has. It begins with the moment, so that those of one time lie beside each other in the
+/// store.
+#[must_use]
+pub fn request_id(now: Wall) -> String {
+    let moment = now.0.cast_unsigned() & 0xffff_ffff_ffff;
+    format!("{moment:012x}{:020x}", fastrand::u128(..) >> 48)
+}
 
 /// A request's place. Dropped without a word, it says that the client went away, or that we stop.
 pub struct Ticket {
@@ -87,5 +95,19 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         let end = if self.gateway.stop.is_cancelled() { End::Stopped } else { End::ClientGone };
         self.tell(end, Usage::default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_as_long_as_ever_grows_with_time_and_is_given_once() {
+        let ids: Vec<String> = (0..1000).map(|at| request_id(Wall(1_796_000_000_000 + at / 2))).collect();
+        assert!(ids.iter().all(|id| id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit())));
+        assert!(ids.iter().step_by(2).is_sorted());
+        assert_eq!(ids.iter().collect::<std::collections::BTreeSet<_>>().len(), 1000);
+        assert_eq!(request_id(Wall(-1)).len(), 32);
     }
 }

@@ -55,15 +55,19 @@ fn records(whole: &Transaction<'_>, writes: &[Write]) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// A row that is there already was charged already.
+/// A row that is there already was charged already. What a batch charges to one budget is charged at once.
 fn usage(whole: &Transaction<'_>, rows: &[UsageRow]) -> rusqlite::Result<()> {
     let mut names = BTreeMap::new();
+    let mut charges = BTreeMap::new();
     for row in rows {
         let identity = row.identity.to_string();
         if used(whole, row, &identity)? {
-            charge(whole, row)?;
+            charge(&mut charges, row);
         }
         names.insert(identity, row);
+    }
+    for ((budget, month), (amount, requests)) in charges {
+        whole.prepare_cached(CHARGE)?.execute(params![budget, month, amount, requests])?;
     }
     for (identity, row) in names {
         whole.prepare_cached(NAME)?.execute(params![identity, row.entry.to_string(), row.at.0])?;
@@ -98,12 +102,12 @@ fn used(whole: &Transaction<'_>, row: &UsageRow, identity: &str) -> rusqlite::Re
     Ok(inserted == 1)
 }
 
-fn charge(whole: &Transaction<'_>, row: &UsageRow) -> rusqlite::Result<()> {
+fn charge<'r>(charges: &mut BTreeMap<(&'r str, &'r str), (i64, i64)>, row: &'r UsageRow) {
     for charge in &row.charges {
-        let charged = params![charge.budget, charge.month, charge.amount.0, charge.requests];
-        whole.prepare_cached(CHARGE)?.execute(charged)?;
+        let sum = charges.entry((&*charge.budget, &*charge.month)).or_default();
+        sum.0 = sum.0.saturating_add(charge.amount.0);
+        sum.1 = sum.1.saturating_add(charge.requests.into());
     }
-    Ok(())
 }
 
 fn events(whole: &Transaction<'_>, rows: &[EventRow]) -> rusqlite::Result<()> {
