@@ -15,6 +15,7 @@ mod news;
 mod polling;
 mod reload;
 mod trial;
+pub mod unit;
 mod watch;
 
 use std::path::{Path, PathBuf};
@@ -280,7 +281,8 @@ pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) ->
 }
 
 /// Seals stored secrets with the key that this machine, the environment, the configuration or the home has.
-fn sealer(settings: &Settings, home: &Path, environment: &Environment) -> Sealer {
+#[must_use]
+pub fn sealer(settings: &Settings, home: &Path, environment: &Environment) -> Sealer {
     let named = |variable: &str| environment(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
     let places = KeyPlaces {
         credentials: named("CREDENTIALS_DIRECTORY"),

@@ -19,6 +19,7 @@ mod completions;
 mod control;
 mod daemon;
 mod demo;
+mod doctor;
 mod env;
 mod logging;
 mod notify;
@@ -113,6 +114,11 @@ pub enum Command {
         after_help = "Example:\n  duduclaw route --explain --model claude-opus-5-5\n\nExit status: 0 it would be sent, 3 nothing can serve it now, 4 no daemon answers."
     )]
     Route(route::RouteArgs),
+    /// Look whether all is as it should be, and say what to do where it is not; change nothing.
+    #[command(
+        after_help = "Example:\n  duduclaw doctor\n  duduclaw doctor --offline --json\n\nExit status: 0 all is well, 1 something is wrong, 3 something to know."
+    )]
+    Doctor(doctor::DoctorArgs),
     /// Print the variables that point a client here.
     #[command(after_help = "Example:\n  eval \"$(duduclaw env)\" && claude")]
     Env(env::EnvArgs),
@@ -196,6 +202,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Accounts(args) => runtime()?.block_on(accounts::run(args, &globals))?,
         Command::Activity(args) => runtime()?.block_on(activity::run(args, &globals))?,
         Command::Route(args) => runtime()?.block_on(route::run(args, &globals))?,
+        Command::Doctor(args) => runtime()?.block_on(doctor::run(args, &globals))?,
         Command::Env(args) => env::run(&args, &globals)?,
         Command::Service(args) => service::run(&args, &globals)?,
         Command::Sim(args) => {

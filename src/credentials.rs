@@ -29,7 +29,7 @@ pub use exchange::{
 pub use identity::{IdentityFacts, credential_kind, identity_facts};
 pub use seal::{Key, KeyError, KeyId, KeyPlaces, OpenError, Place, SealError, Sealer, Sealing, is_sealed};
 pub use secret::{Fingerprint, MalformedSecret, Secret, SecretShape};
-pub use source::{Environment, SecretSource, process_environment};
+pub use source::{Credential, Environment, Renewal, SecretSource, process_environment};
 pub use store::{StoredAccount, is_store_name, store_file, stored_accounts};
 pub use trace::Trace;
 pub use vault::{

@@ -10,6 +10,7 @@ pub mod channels;
 pub mod cli;
 pub mod config;
 pub mod credentials;
+pub mod doctor;
 pub mod gateway;
 pub mod metrics;
 pub mod process;

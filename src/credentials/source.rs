@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use duduclaw_actors::clock::Wall;
 use duduclaw_actors::id::CredentialKind;
 
 use super::document::{Document, Login, Seals};
@@ -60,6 +61,44 @@ pub fn process_environment() -> Environment {
 pub(crate) struct Reading {
     pub(crate) login: Login,
     pub(crate) stamp: Option<FileStamp>,
+}
+
+/// A secret as its source holds it now; nothing was renewed.
+#[derive(Clone, Debug)]
+pub struct Credential {
+    /// What kind it is.
+    pub kind: CredentialKind,
+    /// The secret.
+    pub secret: Secret,
+    /// When it ends, if that is known.
+    pub expires_at: Option<Wall>,
+    /// Whether it can be renewed.
+    pub renewal: Renewal,
+}
+
+/// Whether a secret can be renewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renewal {
+    /// When it is used.
+    OnUse,
+    /// Never: a person makes a new one.
+    Never,
+}
+
+impl Credential {
+    /// Reads what the source holds; `None` where no secret is held.
+    ///
+    /// # Errors
+    /// When it cannot be had.
+    pub fn read(
+        source: &SecretSource,
+        environment: &Environment,
+        sealer: &Sealer,
+    ) -> Result<Option<Self>, SourceError> {
+        let Some(Reading { login, .. }) = source.read(environment, sealer)? else { return Ok(None) };
+        let renewal = if login.refresh.is_some() { Renewal::OnUse } else { Renewal::Never };
+        Ok(Some(Self { kind: login.kind, secret: login.access, expires_at: login.expires_at, renewal }))
+    }
 }
 
 impl SecretSource {

@@ -25,6 +25,7 @@ mod cli;
 mod control;
 mod conversations;
 mod demo;
+mod doctor;
 mod drain;
 mod feed;
 mod final_answer;

@@ -234,22 +234,61 @@ impl KeyPlaces {
         }
     }
 
+    /// The key in use by its id, found without making or writing anything.
+    ///
+    /// # Errors
+    /// When it cannot be had, is gone while something is sealed, or is not the one the home is sealed with.
+    pub fn look(&self) -> Result<Option<KeyId>, KeyError> {
+        let home = self.home.as_deref().map(|home| home.join("key")).unwrap_or_default();
+        match (self.find()?, self.accounts.as_deref().and_then(first_sealed)) {
+            (Some(key), _) => self.remembered(&key).map(|_| Some(key.id)),
+            (None, Some(sealed)) => Err(KeyError::Lost { path: home, sealed }),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// The files that may hold it.
+    #[must_use]
+    pub fn files(&self) -> Vec<PathBuf> {
+        let of_systemd = self.credentials.as_deref().map(|folder| folder.join(CREDENTIAL));
+        let own = self.home.as_deref().map(|home| home.join("key"));
+        [of_systemd, self.variable.clone(), self.configured.clone(), own].into_iter().flatten().collect()
+    }
+
     /// The home remembers its key's id, so that two processes with different keys do not seal in turns.
     fn agree_with_home(&self, key: &Key) -> Result<(), KeyError> {
-        let Some(path) = self.home.as_deref().map(|home| home.join("key.id")) else { return Ok(()) };
-        let unmade = |source| KeyError::Unmade { path: path.clone(), source };
+        if self.remembered(key)? == Remembered::Yes {
+            return Ok(());
+        }
+        let Some(path) = self.id_file() else { return Ok(()) };
+        let made = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path);
+        made.and_then(|mut file| file.write_all(key.id.0.as_bytes()))
+            .map_err(|source| KeyError::Unmade { path, source })
+    }
+
+    /// Whether the home knows the key; another one that it knows is an error.
+    fn remembered(&self, key: &Key) -> Result<Remembered, KeyError> {
+        let Some(path) = self.id_file() else { return Ok(Remembered::Yes) };
         match fs::read_to_string(&path) {
             Ok(text) => match KeyId::parse(text.trim()) {
                 Some(id) if id != key.id => Err(KeyError::Other { sealed_with: id, found: key.id.clone() }),
-                Some(_) | None => Ok(()),
+                Some(_) | None => Ok(Remembered::Yes),
             },
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let made = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path);
-                made.and_then(|mut file| file.write_all(key.id.0.as_bytes())).map_err(unmade)
-            }
-            Err(error) => Err(unmade(error)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Remembered::NotYet),
+            Err(source) => Err(KeyError::Unreadable { path, source }),
         }
     }
+
+    fn id_file(&self) -> Option<PathBuf> {
+        self.home.as_deref().map(|home| home.join("key.id"))
+    }
+}
+
+/// Whether the home knows a key by its id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Remembered {
+    Yes,
+    NotYet,
 }
 
 /// A file of the store in which something is sealed.
