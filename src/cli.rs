@@ -24,6 +24,7 @@ mod env;
 mod logging;
 mod notify;
 mod route;
+mod secrets;
 mod serve;
 mod service;
 mod status;
@@ -119,6 +120,9 @@ pub enum Command {
         after_help = "Example:\n  duduclaw doctor\n  duduclaw doctor --offline --json\n\nExit status: 0 all is well, 1 something is wrong, 3 something to know."
     )]
     Doctor(doctor::DoctorArgs),
+    /// Change the key that stored secrets are sealed with.
+    #[command(after_help = "Example:\n  duduclaw secrets rekey")]
+    Secrets(secrets::SecretsArgs),
     /// Print the variables that point a client here.
     #[command(after_help = "Example:\n  eval \"$(duduclaw env)\" && claude")]
     Env(env::EnvArgs),
@@ -203,6 +207,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Activity(args) => runtime()?.block_on(activity::run(args, &globals))?,
         Command::Route(args) => runtime()?.block_on(route::run(args, &globals))?,
         Command::Doctor(args) => runtime()?.block_on(doctor::run(args, &globals))?,
+        Command::Secrets(args) => secrets::run(&args, &globals)?,
         Command::Env(args) => env::run(&args, &globals)?,
         Command::Service(args) => service::run(&args, &globals)?,
         Command::Sim(args) => {

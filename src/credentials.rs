@@ -18,6 +18,7 @@ mod secret;
 mod source;
 mod store;
 mod trace;
+mod values;
 mod vault;
 
 pub use check::{Asked, Checked, Checker, Subject, Told, question};
@@ -27,7 +28,10 @@ pub use exchange::{
     TokenExchange, TokenUrl, UnsafeTokenUrl,
 };
 pub use identity::{IdentityFacts, credential_kind, identity_facts};
-pub use seal::{Key, KeyError, KeyId, KeyPlaces, OpenError, Place, SealError, Sealer, Sealing, is_sealed};
+pub use seal::{
+    Key, KeyError, KeyId, KeyPlaces, OpenError, Place, RekeyError, Rekeyed, SealError, Sealer, Sealing, is_sealed,
+    rekey,
+};
 pub use secret::{Fingerprint, MalformedSecret, Secret, SecretShape};
 pub use source::{Credential, Environment, Renewal, SecretSource, process_environment};
 pub use store::{StoredAccount, is_store_name, store_file, stored_accounts};

@@ -40,6 +40,9 @@ pub enum Family {
 }
 
 impl Family {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Claude, Self::Codex, Self::Gemini, Self::Local];
+
     /// The name used in configuration, paths and the API.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -7,6 +7,7 @@
 //! Never here: which values are secrets, files of accounts.
 
 mod key;
+mod rekey;
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use chacha20poly1305::{Key as CipherKey, XChaCha20Poly1305};
 use zeroize::Zeroizing;
 
 pub use key::{Key, KeyError, KeyId, KeyPlaces};
+pub use rekey::{RekeyError, Rekeyed, rekey};
 
 /// What every sealed value begins with.
 const MARK: &str = "duduclaw-sealed:1:";
@@ -111,11 +113,13 @@ impl Sealer {
     pub fn open(&self, text: &str, place: Place<'_>) -> Result<Zeroizing<String>, OpenError> {
         let Some(sealed) = Sealed::parse(text) else { return Ok(Zeroizing::new(text.to_owned())) };
         let sealed = sealed.ok_or(OpenError::Spoilt)?;
-        match self.places.find()? {
-            Some(key) if *key.id() == sealed.key => key.open(&sealed.bytes, place),
-            Some(other) => Err(OpenError::OtherKey { wanted: sealed.key, found: other.id().clone() }),
-            None => Err(OpenError::NoKey { wanted: sealed.key }),
+        if let Some(key) = self.places.with_id(&sealed.key)? {
+            return key.open(&sealed.bytes, place);
         }
+        Err(match self.places.find()? {
+            Some(other) => OpenError::OtherKey { wanted: sealed.key, found: other.id().clone() },
+            None => OpenError::NoKey { wanted: sealed.key },
+        })
     }
 
     /// A value as it is to be written.
@@ -134,6 +138,11 @@ impl Sealer {
     pub fn places(&self) -> &KeyPlaces {
         &self.places
     }
+}
+
+/// The key by which a text is sealed, if it is.
+fn sealed_by(text: &str) -> Option<KeyId> {
+    Sealed::parse(text).flatten().map(|sealed| sealed.key)
 }
 
 /// Whether a text is a sealed value.

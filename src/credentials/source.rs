@@ -144,7 +144,7 @@ impl SecretSource {
 }
 
 /// The account that a file of the store is of: `family/name`.
-fn store_name(path: &Path) -> String {
+pub(crate) fn store_name(path: &Path) -> String {
     let text = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
     format!("{}/{}", text(path.parent().and_then(Path::file_name)), text(path.file_stem()))
 }

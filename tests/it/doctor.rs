@@ -161,11 +161,14 @@ async fn each_answer_of_a_provider_is_named_right() {
     }
 }
 
+/// Does something to a patient's files.
+type Spoil<'a> = &'a dyn Fn(&Patient);
+
 #[tokio::test]
 async fn each_fault_of_an_account_s_secret_is_named_with_what_to_do() {
     let patient = Patient::new().await;
     let good = fs::read(patient.path("a.json")).unwrap();
-    let broken: [(&str, &dyn Fn(&Patient)); 8] = [
+    let broken: [(&str, Spoil<'_>); 8] = [
         ("expired", &|patient| patient.with_login("a", |login| login["expiresAt"] = json!(now() - DAY))),
         ("ended", &|patient| {
             patient.with_login("a", |login| {

@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
+use crate::credentials::file;
+
 /// The name of the key among systemd's credentials.
 const CREDENTIAL: &str = "duduclaw.key";
 /// The bytes of a key.
@@ -78,6 +80,9 @@ pub enum KeyError {
         /// Something that is sealed.
         sealed: PathBuf,
     },
+    /// It is given to us, and is not ours to change.
+    #[error("the key {} is given by the service manager: change it there, and `duduclaw secrets export` and `import` bring the secrets over", .0.display())]
+    Given(PathBuf),
     /// It cannot be made.
     #[error("the key {} cannot be made: {source}", .path.display())]
     Unmade {
@@ -127,7 +132,7 @@ impl Key {
     }
 
     /// The key in a file; `None` if there is no such file.
-    fn read(path: &Path) -> Result<Option<Self>, KeyError> {
+    pub(super) fn read(path: &Path) -> Result<Option<Self>, KeyError> {
         let unreadable = |source| KeyError::Unreadable { path: path.to_owned(), source };
         let file = match File::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -247,6 +252,40 @@ impl KeyPlaces {
         }
     }
 
+    /// The file of the key in use; `None` if there is no key.
+    ///
+    /// # Errors
+    /// When it cannot be had, or is none of ours to change.
+    pub fn place(&self) -> Result<Option<PathBuf>, KeyError> {
+        let of_systemd = self.credentials.as_deref().map(|folder| folder.join(CREDENTIAL)).filter(|path| path.exists());
+        match of_systemd {
+            Some(path) => Err(KeyError::Given(path)),
+            None => Ok(self.find()?.and(self.own_or_named())),
+        }
+    }
+
+    fn own_or_named(&self) -> Option<PathBuf> {
+        let own = self.home.as_deref().map(|home| home.join("key"));
+        self.variable.clone().or_else(|| self.configured.clone()).or(own)
+    }
+
+    /// The key with this id: the one in use, or the one that is to come after it.
+    pub(super) fn with_id(&self, id: &KeyId) -> Result<Option<Key>, KeyError> {
+        let present = self.find()?;
+        if present.as_ref().is_some_and(|key| key.id == *id) {
+            return Ok(present);
+        }
+        let next = self.own_or_named().map(|path| Key::read(&next_to(&path))).transpose()?.flatten();
+        Ok(next.filter(|key| key.id == *id))
+    }
+
+    /// Says by which key the home is sealed from now on; who has another one seals nothing.
+    pub(super) fn remember(&self, id: &KeyId) -> Result<(), KeyError> {
+        let Some(path) = self.id_file() else { return Ok(()) };
+        let written = file::put(&path, id.0.as_bytes());
+        written.map(|_| ()).map_err(|source| KeyError::Unmade { path, source })
+    }
+
     /// The files that may hold it.
     #[must_use]
     pub fn files(&self) -> Vec<PathBuf> {
@@ -289,6 +328,13 @@ impl KeyPlaces {
 enum Remembered {
     Yes,
     NotYet,
+}
+
+/// Where the key lies that is to come after the one at this path.
+pub(super) fn next_to(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".next");
+    PathBuf::from(name)
 }
 
 /// A file of the store in which something is sealed.

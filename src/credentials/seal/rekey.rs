@@ -1,0 +1,299 @@
+//! A new key for what is sealed.
+//!
+//! Whenever it is interrupted, everything opens, and doing it again goes on where it stopped: the new key lies beside the
+//! old one until all is sealed with it, and only then takes its place. From the first moment the home is known to be
+//! sealed with the new key, so that a daemon that still has the old one seals nothing with it meanwhile.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::key::next_to;
+use super::{Key, KeyError, KeyId, KeyPlaces, OpenError, Place, SealError, Sealer, Sealing, is_sealed, sealed_by};
+use crate::credentials::error::SourceError;
+use crate::credentials::file;
+use crate::credentials::lock::{LockAttempt, RefreshLock, Step};
+use crate::credentials::source::store_name;
+use crate::credentials::values::each_text;
+
+/// How long another program may hold an account's file.
+const TRIES: u32 = 100;
+const REST: Duration = Duration::from_millis(100);
+
+/// What was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rekeyed {
+    /// The new key.
+    pub key: KeyId,
+    /// How many values were sealed with it.
+    pub values: usize,
+    /// In how many files.
+    pub files: usize,
+}
+
+/// Why it was not done, or not to its end. Everything still opens.
+#[derive(Debug, thiserror::Error)]
+pub enum RekeyError {
+    /// The key cannot be had or made.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// Another process is at it.
+    #[error("another process is changing the key; let it finish")]
+    Busy,
+    /// A file holds what its key alone would open.
+    #[error("{0}; correct or remove it first: with the old key gone it could not be opened any more")]
+    Unreadable(#[from] SourceError),
+    /// A value in a file does not open.
+    #[error("{}: `{field}` {why}; put it right or remove the file first", .path.display())]
+    Closed {
+        /// The file.
+        path: PathBuf,
+        /// Where in it.
+        field: String,
+        /// Why it does not open.
+        #[source]
+        why: OpenError,
+    },
+    /// A value cannot be sealed.
+    #[error(transparent)]
+    Seal(#[from] SealError),
+    /// Another program keeps a file.
+    #[error("{} cannot be had: {holder}; run this again to go on", .path.display())]
+    Held {
+        /// The file.
+        path: PathBuf,
+        /// Who.
+        holder: String,
+    },
+    /// A file cannot be written.
+    #[error("{} cannot be written: {source}; run this again to go on", .path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Seals all that these files of the store hold with a new key; `None` if there is no key, and so nothing sealed.
+///
+/// # Errors
+/// When it cannot be done to its end. Nothing is lost, and doing it again goes on.
+pub fn rekey(places: &KeyPlaces, files: &[PathBuf]) -> Result<Option<Rekeyed>, RekeyError> {
+    let Some(path) = places.place()? else { return Ok(None) };
+    let _alone = alone(&path)?;
+    let sealer = Sealer::new(Sealing::On, places.clone());
+    files.iter().try_for_each(|file| resealed(file, &sealer, None).map(|_| ()))?;
+    let next = begin(&path)?;
+    places.remember(next.id())?;
+    let mut done = Rekeyed { key: next.id().clone(), values: 0, files: 0 };
+    for file in files {
+        let values = reseal(file, &sealer, &next)?;
+        done.values += values;
+        done.files += usize::from(values > 0);
+    }
+    let finished = fs::rename(next_to(&path), &path).and_then(|()| file::sync_directory(&path));
+    finished.map_err(|source| RekeyError::Write { path, source })?;
+    Ok(Some(done))
+}
+
+/// One process at a time.
+fn alone(path: &Path) -> Result<File, RekeyError> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let path = PathBuf::from(name);
+    let opened = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
+    let lock = opened.map_err(|source| RekeyError::Write { path: path.clone(), source })?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(RekeyError::Busy),
+        Err(TryLockError::Error(source)) => Err(RekeyError::Write { path, source }),
+    }
+}
+
+/// The key to come: one that was begun before, or a new one.
+fn begin(path: &Path) -> Result<Key, RekeyError> {
+    let next = next_to(path);
+    if let Some(key) = Key::read(&next)? {
+        return Ok(key);
+    }
+    let unmade = |source| KeyError::Unmade { path: next.clone(), source };
+    let key = Key::random().map_err(unmade)?;
+    key.write_new(&next).map_err(unmade)?;
+    Ok(key)
+}
+
+/// Seals a file's values with the new key, while nobody else writes it.
+fn reseal(path: &Path, sealer: &Sealer, next: &Key) -> Result<usize, RekeyError> {
+    let _lock = lock(path)?;
+    let (values, document) = resealed(path, sealer, Some(next))?;
+    if values > 0 {
+        file::replace(path, document.as_bytes())
+            .map_err(|source| RekeyError::Write { path: path.to_owned(), source })?;
+    }
+    Ok(values)
+}
+
+fn lock(path: &Path) -> Result<RefreshLock, RekeyError> {
+    let failed = |source| RekeyError::Write { path: path.to_owned(), source };
+    let (mut attempt, mut last) = (LockAttempt::on(path), String::new());
+    for _ in 0..TRIES {
+        match attempt.step().map_err(failed)? {
+            Step::Locked(lock) => return Ok(lock),
+            Step::Blocked(again, holder) => (attempt, last) = (again, holder),
+        }
+        std::thread::sleep(REST);
+    }
+    Err(RekeyError::Held { path: path.to_owned(), holder: last })
+}
+
+/// How many values of a file are not sealed with the new key yet, and the file with them sealed and otherwise byte for
+/// byte as it was. Without a new key it is only seen whether they all open.
+fn resealed(path: &Path, sealer: &Sealer, next: Option<&Key>) -> Result<(usize, String), RekeyError> {
+    let (bytes, _) = file::read(path)?;
+    let syntax = |error: serde_json::Error| SourceError::Syntax {
+        path: path.to_owned(),
+        line: error.line(),
+        column: error.column(),
+    };
+    let document: Value = serde_json::from_slice(&bytes).map_err(syntax)?;
+    let mut text = String::from_utf8_lossy(&bytes).into_owned();
+    let (account, mut values) = (store_name(path), 0);
+    each_text(&document, &mut |field, value| {
+        if !is_sealed(value) || next.is_some_and(|next| sealed_by(value).as_ref() == Some(next.id())) {
+            return Ok(());
+        }
+        let place = Place { account: &account, field };
+        let closed = |why| RekeyError::Closed { path: path.to_owned(), field: field.to_owned(), why };
+        let plain = sealer.open(value, place).map_err(closed)?;
+        if let Some(next) = next {
+            // No other text is like it: each was sealed with a nonce of its own.
+            text = text.replacen(value, &next.seal(&plain, place)?, 1);
+            values += 1;
+        }
+        Ok::<_, RekeyError>(())
+    })?;
+    Ok((values, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    const TOKEN: &str = "sk-ant-oat01-CANARY";
+
+    struct Home(tempfile::TempDir);
+
+    impl Home {
+        /// Two files, of which one value each is sealed.
+        fn new() -> Self {
+            let home = Self(tempfile::tempdir().unwrap());
+            for name in ["a", "b"] {
+                let place = Place { account: &format!("claude/{name}"), field: "claudeAiOauth.accessToken" };
+                let sealed = Sealer::new(Sealing::On, home.places()).seal(TOKEN, place).unwrap();
+                let text = format!("{{\n  \"claudeAiOauth\": {{\"accessToken\": \"{sealed}\"}},\n  \"n\": 1.50\n}}");
+                fs::create_dir_all(home.0.path().join("accounts/claude")).unwrap();
+                fs::write(home.file(name), text).unwrap();
+            }
+            home
+        }
+
+        fn places(&self) -> KeyPlaces {
+            KeyPlaces::in_home(self.0.path().to_owned())
+        }
+
+        fn file(&self, name: &str) -> PathBuf {
+            self.0.path().join(format!("accounts/claude/{name}.json"))
+        }
+
+        fn files(&self) -> Vec<PathBuf> {
+            ["a", "b"].map(|name| self.file(name)).to_vec()
+        }
+
+        fn key(&self) -> KeyId {
+            self.places().find().unwrap().unwrap().id().clone()
+        }
+
+        /// What an account's value opens to.
+        fn opened(&self, name: &str) -> Result<String, OpenError> {
+            let document: Value = serde_json::from_slice(&fs::read(self.file(name)).unwrap()).unwrap();
+            let sealed = document["claudeAiOauth"]["accessToken"].as_str().unwrap();
+            let place = Place { account: &format!("claude/{name}"), field: "claudeAiOauth.accessToken" };
+            Sealer::new(Sealing::On, self.places()).open(sealed, place).map(|plain| plain.to_string())
+        }
+    }
+
+    #[test]
+    fn everything_is_sealed_with_a_new_key_and_the_old_one_opens_nothing() {
+        let home = Home::new();
+        let (before, old) = (home.key(), fs::read(home.0.path().join("key")).unwrap());
+        let done = rekey(&home.places(), &home.files()).unwrap().unwrap();
+        assert_eq!((done.values, done.files, &done.key), (2, 2, &home.key()));
+        assert_ne!(home.key(), before);
+        assert_eq!(home.opened("a").unwrap(), TOKEN);
+        let mode = fs::metadata(home.0.path().join("key")).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode, home.0.path().join("key.next").exists()), (0o600, false));
+        assert!(home.places().look().is_ok(), "the home knows its key");
+        fs::write(home.0.path().join("key"), old).unwrap();
+        assert!(home.opened("a").is_err());
+    }
+
+    /// Stopped after each of its steps: all opens, a second run ends it.
+    #[test]
+    fn interrupted_anywhere_everything_opens_and_the_next_run_ends_it() {
+        for steps in 0..3 {
+            let home = Home::new();
+            let path = home.0.path().join("key");
+            let sealer = Sealer::new(Sealing::On, home.places());
+            let next = begin(&path).unwrap();
+            if steps > 0 {
+                home.places().remember(next.id()).unwrap();
+                assert!(
+                    sealer.seal(TOKEN, Place { account: "claude/c", field: "x" }).is_err(),
+                    "the old key seals nothing"
+                );
+            }
+            if steps > 1 {
+                reseal(&home.file("a"), &sealer, &next).unwrap();
+            }
+            assert_eq!((home.opened("a").unwrap(), home.opened("b").unwrap()), (TOKEN.into(), TOKEN.into()), "{steps}");
+            let done = rekey(&home.places(), &home.files()).unwrap().unwrap();
+            assert_eq!(&done.key, next.id(), "it goes on with the key it had begun");
+            assert_eq!((home.opened("a").unwrap(), home.opened("b").unwrap()), (TOKEN.into(), TOKEN.into()), "{steps}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_would_be_lost_stops_it_before_anything_changes() {
+        let home = Home::new();
+        let before = (home.key(), fs::read(home.file("a")).unwrap());
+        let text = fs::read_to_string(home.file("b")).unwrap();
+        for spoilt in [text.replace("claudeAiOauth", "elsewhere"), text[..text.len() - 3].to_owned()] {
+            fs::write(home.file("b"), spoilt).unwrap();
+            let error = rekey(&home.places(), &home.files()).unwrap_err();
+            assert!(error.to_string().contains("b.json") && !error.to_string().contains("CANARY"), "{error}");
+            assert_eq!((home.key(), fs::read(home.file("a")).unwrap()), before);
+        }
+    }
+
+    #[test]
+    fn whatever_is_no_secret_stays_as_it_was_written() {
+        let home = Home::new();
+        rekey(&home.places(), &home.files()).unwrap();
+        assert!(fs::read_to_string(home.file("a")).unwrap().ends_with("\"n\": 1.50\n}"));
+    }
+
+    #[test]
+    fn without_a_key_nothing_is_sealed_and_none_is_made() {
+        let home = tempfile::tempdir().unwrap();
+        assert_eq!(rekey(&KeyPlaces::in_home(home.path().to_owned()), &[]).unwrap(), None);
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
+    }
+}
