@@ -20,6 +20,7 @@ mod control;
 mod daemon;
 mod demo;
 mod env;
+mod failures;
 mod logging;
 mod notify;
 mod route;
@@ -27,6 +28,7 @@ mod serve;
 mod service;
 mod status;
 mod stream;
+mod usage;
 mod watch;
 mod words;
 
@@ -108,6 +110,16 @@ pub enum Command {
         after_help = "Example:\n  duduclaw activity --follow\n  duduclaw activity --severity warning --json\n\nExit status: 0 done, 4 no daemon answers."
     )]
     Activity(activity::ActivityArgs),
+    /// Show messages that did not arrive at once, or at all.
+    #[command(
+        after_help = "Example:\n  duduclaw failures --lost\n\nReads the store itself where no daemon runs. Exit status: 0 done, 1 it cannot be read."
+    )]
+    Failures(failures::FailuresArgs),
+    /// Show tokens, cost and cache efficiency of a period.
+    #[command(
+        after_help = "Example:\n  duduclaw usage\n  duduclaw usage --by day --since 7d\n  duduclaw usage --by client --since 2026-11-01 --until 2026-11-30 --json\n\nReads the store itself where no daemon runs. Exit status: 0 done, 1 it cannot be read."
+    )]
+    Usage(usage::UsageArgs),
     /// Explain where a request for a model would go now.
     #[command(
         after_help = "Example:\n  duduclaw route --explain --model claude-opus-5-5\n\nExit status: 0 it would be sent, 3 nothing can serve it now, 4 no daemon answers."
@@ -195,6 +207,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Status(args) => runtime()?.block_on(status::run(args, &globals))?,
         Command::Accounts(args) => runtime()?.block_on(accounts::run(args, &globals))?,
         Command::Activity(args) => runtime()?.block_on(activity::run(args, &globals))?,
+        Command::Failures(args) => runtime()?.block_on(failures::run(args, &globals))?,
+        Command::Usage(args) => runtime()?.block_on(usage::run(args, &globals))?,
         Command::Route(args) => runtime()?.block_on(route::run(args, &globals))?,
         Command::Env(args) => env::run(&args, &globals)?,
         Command::Service(args) => service::run(&args, &globals)?,

@@ -4,8 +4,10 @@
 
 mod aside;
 mod file;
+mod look;
 mod memory;
 mod sqlite;
 
 pub use file::{Handover, StoreFile};
+pub use look::{LookError, look};
 pub use memory::in_memory;

@@ -50,6 +50,14 @@ pub(in crate::store) fn open(path: &Path) -> Result<Connection, Flaw> {
     Ok(connection)
 }
 
+/// Whether a database that is opened to be read is ours and of the present version.
+pub(in crate::store) fn look_at(connection: &Connection) -> Result<(), Flaw> {
+    connection.busy_timeout(BUSY)?;
+    identify(connection)?;
+    let version = number(connection, "user_version")?;
+    if version == newest() { Ok(()) } else { Err(Flaw::Newer(version)) }
+}
+
 /// Makes an empty database ours.
 pub(in crate::store) fn prepare(connection: &mut Connection) -> Result<(), Flaw> {
     connection.pragma_update(None, "application_id", APPLICATION)?;
