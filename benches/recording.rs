@@ -110,7 +110,7 @@ async fn sums(journal: &Journal, what: &str) {
         let begun = cpu();
         let ask = UsageQuery { from: Wall(0), until: Wall(i64::MAX), by };
         let sums = journal.usage(ask).await.expect("it answers");
-        let attempts: u64 = sums.iter().map(|sum| sum.attempts).sum();
+        let attempts: u64 = sums.sums.iter().map(|sum| sum.attempts).sum();
         println!("{what}, sums by {by:?} over {attempts} rows: {:.1} ms", (cpu() - begun).as_secs_f64() * 1e3);
     }
 }

@@ -14,6 +14,7 @@ mod counts;
 mod desk;
 mod document;
 mod events;
+mod failures;
 mod fault;
 mod health;
 mod keys;
@@ -23,6 +24,7 @@ mod route;
 mod rpc;
 mod store;
 mod table;
+mod usage;
 mod verb;
 
 use std::sync::{Arc, OnceLock};
@@ -49,10 +51,12 @@ pub use activity::{ActivityView, EventView, SeverityWord};
 pub use counts::Counts;
 pub use desk::{AmendFault, ConfigKeeper, Desk, Keeping, Refused, Reloaded};
 pub use events::FOLLOWERS;
+pub use failures::{FAILURES_MOST, FailuresAsk};
 pub use health::HealthView;
 pub use pool::{PoolAccount, PoolProvider, PoolView, SpendView, WindowView};
 pub use route::{RouteCandidate, RoutePlace, RouteUpstream, RouteView};
 pub use store::{StoreView, StoreWord};
+pub use usage::{Tokens, UsageAsk, UsageLine, UsageOf, UsageView, UsageWord};
 
 /// The control API.
 pub struct Admin {

@@ -21,6 +21,7 @@ mod daemon;
 mod demo;
 mod doctor;
 mod env;
+mod failures;
 mod logging;
 mod notify;
 mod route;
@@ -29,6 +30,7 @@ mod serve;
 mod service;
 mod status;
 mod stream;
+mod usage;
 mod watch;
 mod words;
 
@@ -110,6 +112,16 @@ pub enum Command {
         after_help = "Example:\n  duduclaw activity --follow\n  duduclaw activity --severity warning --json\n\nExit status: 0 done, 4 no daemon answers."
     )]
     Activity(activity::ActivityArgs),
+    /// Show messages that did not arrive at once, or at all.
+    #[command(
+        after_help = "Example:\n  duduclaw failures --lost\n\nReads the store itself where no daemon runs. Exit status: 0 done, 1 it cannot be read."
+    )]
+    Failures(failures::FailuresArgs),
+    /// Show tokens, cost and cache efficiency of a period.
+    #[command(
+        after_help = "Example:\n  duduclaw usage\n  duduclaw usage --by day --since 7d\n  duduclaw usage --by client --since 2026-11-01 --until 2026-11-30 --json\n\nReads the store itself where no daemon runs. Exit status: 0 done, 1 it cannot be read."
+    )]
+    Usage(usage::UsageArgs),
     /// Explain where a request for a model would go now.
     #[command(
         after_help = "Example:\n  duduclaw route --explain --model claude-opus-5-5\n\nExit status: 0 it would be sent, 3 nothing can serve it now, 4 no daemon answers."
@@ -205,6 +217,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Status(args) => runtime()?.block_on(status::run(args, &globals))?,
         Command::Accounts(args) => runtime()?.block_on(accounts::run(args, &globals))?,
         Command::Activity(args) => runtime()?.block_on(activity::run(args, &globals))?,
+        Command::Failures(args) => runtime()?.block_on(failures::run(args, &globals))?,
+        Command::Usage(args) => runtime()?.block_on(usage::run(args, &globals))?,
         Command::Route(args) => runtime()?.block_on(route::run(args, &globals))?,
         Command::Doctor(args) => runtime()?.block_on(doctor::run(args, &globals))?,
         Command::Secrets(args) => secrets::run(&args, &globals)?,

@@ -8,6 +8,7 @@ mod look;
 mod memory;
 mod sqlite;
 
+pub use aside::aside;
 pub use file::{Handover, StoreFile};
-pub use look::{InUse, Seen, look, put_aside};
+pub use look::{LookError, examine, look};
 pub use memory::in_memory;

@@ -6,12 +6,17 @@
 //!
 //! Never here: a clock, money.
 
+mod moment;
+
 use chrono::{
-    DateTime, Datelike, Days, MappedLocalTime, Months, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, TimeZone, Utc,
+    DateTime, Datelike, Days, MappedLocalTime, Months, NaiveDate, NaiveDateTime, NaiveTime, SecondsFormat, TimeDelta,
+    TimeZone, Utc,
 };
 use chrono_tz::{TZ_VARIANTS, Tz};
 
 use crate::clock::Wall;
+
+pub use moment::{Edge, MOMENT, MomentError};
 
 /// No zone ever skipped more than a day.
 const LONGEST_GAP: TimeDelta = TimeDelta::hours(26);
@@ -58,6 +63,12 @@ impl BillingCycle {
         (1..=31).contains(&day).then_some(Self { zone, day })
     }
 
+    /// The name of the zone.
+    #[must_use]
+    pub fn zone(&self) -> &'static str {
+        self.zone.name()
+    }
+
     /// The names of all zones.
     pub fn zones() -> impl Iterator<Item = &'static str> {
         TZ_VARIANTS.iter().map(|zone| zone.name())
@@ -91,6 +102,13 @@ impl BillingCycle {
     pub fn midnight(&self, date: NaiveDate) -> Wall {
         let midnight = date.and_time(NaiveTime::MIN);
         Wall(self.first_moment_at(midnight).timestamp_millis())
+    }
+
+    /// A moment as the zone's clocks show it, RFC 3339.
+    #[must_use]
+    pub fn shown(&self, at: Wall) -> String {
+        let moment = DateTime::from_timestamp_millis(at.0).unwrap_or_default();
+        moment.with_timezone(&self.zone).to_rfc3339_opts(SecondsFormat::AutoSi, false)
     }
 
     fn local_date(&self, at: Wall) -> NaiveDate {

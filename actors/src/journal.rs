@@ -23,7 +23,7 @@ pub use vitals::{Comeback, StoreState};
 
 use crate::clock::Timestamp;
 use crate::ports::{Opened, Record, Store, StoreError, Table, Write};
-use crate::rows::{EventQuery, EventRow, SpentRow, UsageQuery, UsageRow, UsageSum};
+use crate::rows::{EventQuery, EventRow, SpentRow, UsageQuery, UsageReport, UsageRow};
 use crate::slot::{Delivery, Handle, Successor};
 
 /// The longest a record stays only in memory.
@@ -111,8 +111,8 @@ impl Journal {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn usage(&self, ask: UsageQuery) -> Result<Vec<UsageSum>, StoreError> {
-        self.query(move |store| store.usage(&ask)).await
+    pub async fn usage(&self, ask: UsageQuery) -> Result<UsageReport, StoreError> {
+        self.query(move |store| store.report(&ask)).await
     }
 
     /// Events that were kept, those included that were not written before.

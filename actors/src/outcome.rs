@@ -289,4 +289,10 @@ impl Usage {
         let parts = [self.cache_read, self.cache_write_5m, self.cache_write_1h];
         parts.iter().fold(self.input, |sum, part| sum.saturating_add(*part))
     }
+
+    /// The share of the input that the cache served, from 0 to 1; none without input.
+    #[must_use]
+    pub fn cache_efficiency(&self) -> Option<f64> {
+        (self.prompt() > 0).then(|| self.cache_read as f64 / self.prompt() as f64)
+    }
 }

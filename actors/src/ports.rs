@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::event::Event;
 use crate::id::{AccountId, EvidenceSeq};
 use crate::outcome::{Answered, Ended};
-use crate::rows::{EventQuery, EventRow, Retention, SpentRow, UsageQuery, UsageRow, UsageSum};
+use crate::rows::{EventQuery, EventRow, Retention, SpentRow, UsageBy, UsageQuery, UsageReport, UsageRow, UsageSum};
 
 /// Where events go. Never blocks, never fails: an event that cannot be kept is still counted.
 pub trait EventSink: Send + Sync {
@@ -52,6 +52,16 @@ pub trait Store: Send {
     /// # Errors
     /// When the store cannot be read.
     fn usage(&mut self, ask: &UsageQuery) -> Result<Vec<UsageSum>, StoreError>;
+
+    /// Sums of the usage rows, and the sum of them all, of one moment.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    fn report(&mut self, ask: &UsageQuery) -> Result<UsageReport, StoreError> {
+        let sums = self.usage(ask)?;
+        let all = self.usage(&UsageQuery { by: UsageBy::Total, ..ask.clone() })?;
+        Ok(UsageReport { sums, total: all.into_iter().next().unwrap_or_default() })
+    }
 
     /// Events that were kept.
     ///

@@ -163,6 +163,15 @@ pub struct UsageSum {
     pub unpriced: u64,
 }
 
+/// Sums of usage, and the sum of them all: a request that several of them share counts once in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UsageReport {
+    /// The sums.
+    pub sums: Vec<UsageSum>,
+    /// All together.
+    pub total: UsageSum,
+}
+
 /// One event as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventRow {
@@ -189,8 +198,8 @@ pub struct EventRow {
 pub struct EventQuery {
     /// Only those with a larger number.
     pub after: u64,
-    /// Only those of this kind.
-    pub kind: Option<String>,
+    /// Only those of these kinds; of any if none is named.
+    pub kinds: Vec<String>,
     /// Only those that matter at least so much.
     pub at_least: Option<Severity>,
     /// Only those of this account, `provider/name`.
@@ -231,7 +240,7 @@ impl EventQuery {
     #[must_use]
     pub fn matches(&self, row: &EventRow) -> bool {
         row.seq > self.after
-            && self.kind.as_ref().is_none_or(|kind| *kind == row.kind)
+            && (self.kinds.is_empty() || self.kinds.contains(&row.kind))
             && self.at_least.is_none_or(|least| row.severity >= least)
             && (self.account.is_none() || self.account == row.account)
     }

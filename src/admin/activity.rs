@@ -82,7 +82,7 @@ pub(super) struct Wanted {
     /// The newest so many; 100 if nothing is said, 1000 at most.
     #[schemars(range(min = 1, max = 1000))]
     limit: Option<usize>,
-    /// Only those of this kind.
+    /// Only those of this kind; several with commas between them.
     kind: Option<String>,
     /// Only those that matter at least so much.
     severity: Option<SeverityWord>,
@@ -99,6 +99,11 @@ pub(super) async fn list(call: Call, wanted: Wanted) -> Result<ActivityView, Fau
     let last = call.desk.fleet.feed.last();
     let Wanted { since, kind, severity, account, .. } = wanted;
     let ask = Filter { since, kind, severity, account }.query(&call.live.topology, limit)?;
+    kept(&call, ask, last).await
+}
+
+/// The events that were kept.
+pub(super) async fn kept(call: &Call, ask: EventQuery, last: u64) -> Result<ActivityView, Fault> {
     let rows = call.desk.fleet.journal.events(ask).await;
     let rows = rows.map_err(|error| Fault::unavailable(format!("what was kept cannot be read: {error}")))?;
     Ok(ActivityView { events: rows.iter().filter_map(EventView::of_row).collect(), last })
@@ -117,7 +122,7 @@ impl Filter {
     pub(super) fn query(self, topology: &Topology, limit: usize) -> Result<EventQuery, Fault> {
         Ok(EventQuery {
             after: self.since.unwrap_or_default(),
-            kind: self.kind,
+            kinds: self.kind.iter().flat_map(|kinds| kinds.split(',')).map(|kind| kind.trim().to_owned()).collect(),
             at_least: self.severity.map(Severity::from),
             account: self.account.map(|name| named(topology, name)).transpose()?,
             limit,
@@ -135,7 +140,7 @@ fn named(topology: &Topology, name: String) -> Result<String, Fault> {
 }
 
 impl EventView {
-    pub(super) fn of_row(row: &EventRow) -> Option<Self> {
+    pub(crate) fn of_row(row: &EventRow) -> Option<Self> {
         Entry::from_row(row).map(Self::from)
     }
 }

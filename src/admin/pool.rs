@@ -2,10 +2,12 @@
 //! `headroom_secs` may be left out.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use duduclaw_actors::account::health::Health;
 use duduclaw_actors::account::quota::KnownWindow;
 use duduclaw_actors::clock::{Deadline, Timestamp};
+use duduclaw_actors::efficiency::{CacheScope, Share};
 use duduclaw_actors::failover::AccountSnapshot;
 use duduclaw_actors::failover::ledger::Spend;
 use duduclaw_actors::id::{AccountId, EvidenceSeq, ModelScope, Window};
@@ -32,6 +34,9 @@ pub struct PoolView {
     pub providers: Vec<PoolProvider>,
     /// What they are remembered by.
     pub store: StoreView,
+    /// The share of the prompts of the last hour that the cache served, from 0 to 1; null over fewer than 20 requests.
+    #[serde(default)]
+    pub cache_efficiency: Option<f64>,
 }
 
 /// One provider.
@@ -45,6 +50,9 @@ pub struct PoolProvider {
     pub auth: String,
     /// Its accounts.
     pub accounts: Vec<PoolAccount>,
+    /// The same share of its own.
+    #[serde(default)]
+    pub cache_efficiency: Option<f64>,
 }
 
 /// One account.
@@ -105,6 +113,9 @@ pub struct PoolAccount {
     pub in_flight: u32,
     /// Conversations bound to it.
     pub conversations: usize,
+    /// The share of the prompts of the last hour that the cache served, from 0 to 1; null over fewer than 20 requests.
+    #[serde(default)]
+    pub cache_efficiency: Option<f64>,
 }
 
 /// One quota window.
@@ -152,8 +163,13 @@ pub(super) async fn pool(call: Call, _: Nothing) -> Result<PoolView, Fault> {
         family: element.family.as_str().to_owned(),
         auth: element.auth.as_str().to_owned(),
         accounts: element.accounts.iter().filter_map(|id| look.account(element, *id)).collect(),
+        cache_efficiency: look.cached(&CacheScope::Provider(Arc::clone(&element.provider))),
     });
-    Ok(PoolView { providers: providers.collect(), store: StoreView::at(&call.desk.fleet.journal, look.now) })
+    Ok(PoolView {
+        providers: providers.collect(),
+        store: StoreView::at(&call.desk.fleet.journal, look.now),
+        cache_efficiency: look.cached(&CacheScope::Fleet),
+    })
 }
 
 /// A look at the fleet, at one moment.
@@ -161,6 +177,7 @@ pub(super) struct Look<'a> {
     desk: &'a Desk,
     live: &'a Live,
     seen: BTreeMap<AccountId, AccountSnapshot>,
+    shares: Vec<Share>,
     now: Timestamp,
 }
 
@@ -169,7 +186,12 @@ impl<'a> Look<'a> {
         let Call { desk, live } = call;
         let snapshot = desk.fleet.failover.snapshot().await.map(|snapshot| snapshot.accounts).unwrap_or_default();
         let seen = snapshot.into_iter().map(|account| (account.account, account)).collect();
-        Self { desk, live, seen, now: desk.clock.now() }
+        Self { desk, live, seen, shares: desk.fleet.till.cache_shares(), now: desk.clock.now() }
+    }
+
+    /// How well the cache serves a part of the fleet.
+    fn cached(&self, scope: &CacheScope) -> Option<f64> {
+        self.shares.iter().find(|share| share.scope == *scope).map(|share| share.efficiency)
     }
 
     /// An account as it is shown in this element; none where this version cannot use it.
@@ -177,7 +199,9 @@ impl<'a> Look<'a> {
         let spec = self.live.topology.roster().accounts.get(&id)?;
         let health = self.desk.fleet.health(id)?;
         let spend = self.desk.fleet.till.account(id).map(SpendView::from).unwrap_or_default();
-        let about = About { spec, health: &health, seen: self.seen.get(&id), spend, live: self.live, now: self.now };
+        let cached = self.cached(&CacheScope::Account(spec.entry.clone()));
+        let seen = self.seen.get(&id);
+        let about = About { spec, health: &health, seen, spend, cached, live: self.live, now: self.now };
         Some(about.view(&self.desk.vault, element, self.desk.counts.of(&spec.entry)))
     }
 }
@@ -187,6 +211,7 @@ struct About<'a> {
     health: &'a Health,
     seen: Option<&'a AccountSnapshot>,
     spend: SpendView,
+    cached: Option<f64>,
     live: &'a Live,
     now: Timestamp,
 }
@@ -232,6 +257,7 @@ impl About<'_> {
             requests,
             in_flight: self.seen.map_or(0, |seen| seen.tally.in_flight),
             conversations: self.seen.map_or(0, |seen| seen.conversations),
+            cache_efficiency: self.cached,
         }
     }
 

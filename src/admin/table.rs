@@ -3,7 +3,7 @@
 use http::Method;
 
 use super::verb::Verb;
-use super::{accounts, activity, config, conversations, health, pool, route};
+use super::{accounts, activity, config, conversations, failures, health, pool, route, usage};
 
 /// What may befall whoever names an account.
 const NAMED: &[u16] = &[404, 409, 422];
@@ -75,6 +75,9 @@ pub(super) fn verbs() -> Vec<Verb> {
         )
         .refusing(NAMED),
         Verb::read("activity.list", "/activity", "What happened, oldest first", activity::list).refusing(FOUND),
+        Verb::read("failures.list", "/failures", "Messages that did not arrive at once, or at all", failures::list),
+        Verb::read("usage", "/usage", "Tokens, cost and cache efficiency of a period, summed up", usage::usage)
+            .refusing(&[422]),
         Verb::read(
             "conversations.list",
             "/conversations",

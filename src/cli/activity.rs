@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::control::Control;
 use super::stream::{Frame, Frames};
+use super::words::local_time;
 use super::{Ended, Exit, Globals, say};
 use crate::admin::{ActivityView, EventView, SeverityWord};
 
@@ -26,7 +27,7 @@ pub struct ActivityArgs {
     /// Only what concerns this account.
     #[arg(long, value_name = "ACCOUNT")]
     account: Option<String>,
-    /// Only this kind of event, for example hold_began.
+    /// Only this kind of event, for example hold_began; several with commas between them.
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
     /// Only what matters at least so much: info, warning, error.
@@ -103,9 +104,5 @@ fn line(event: &EventView) -> String {
         SeverityWord::Warning => '!',
         SeverityWord::Error => '✗',
     };
-    let when = chrono::DateTime::parse_from_rfc3339(&event.ts).map_or_else(
-        |_| event.ts.clone(),
-        |at| at.with_timezone(&chrono::Local).format("%Y-%m-%d %H:%M:%S").to_string(),
-    );
-    format!("{when} {mark} {}", event.summary)
+    format!("{} {mark} {}", local_time(&event.ts), event.summary)
 }

@@ -27,7 +27,7 @@ pub(super) async fn run(args: StatusArgs, globals: &Globals) -> anyhow::Result<E
     if args.json {
         say(&format!("{}\n", serde_json::to_string_pretty(&pool)?))?;
     } else {
-        say(&format!("{}\n", table(&pool)))?;
+        say(&format!("{}\n{}", table(&pool), cached(&pool)))?;
     }
     if let Some(trouble) = trouble(&pool.store) {
         eprintln!("duduclaw: {trouble}");
@@ -38,6 +38,12 @@ pub(super) async fn run(args: StatusArgs, globals: &Globals) -> anyhow::Result<E
     }
     let all_serve = pool.providers.iter().flat_map(|provider| &provider.accounts).all(is_well);
     Ok(if all_serve && pool.store.state != StoreWord::Failing { Exit::Done } else { Exit::Degraded })
+}
+
+/// How well the cache serves, once there is something to say.
+fn cached(pool: &PoolView) -> String {
+    let share = pool.cache_efficiency.map(|share| share * 100.0);
+    share.map_or_else(String::new, |share| format!("The cache served {share:.0} % of the prompts of the last hour.\n"))
 }
 
 /// What is to be said of a store that is not fine.

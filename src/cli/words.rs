@@ -26,6 +26,24 @@ pub(super) fn label(account: &PoolAccount) -> String {
     }
 }
 
+/// A number with a comma between thousands.
+pub(super) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let first = digits.len() % 3;
+    let mut parts = vec![&digits[..first]];
+    parts.extend((first..digits.len()).step_by(3).map(|at| &digits[at..at + 3]));
+    parts.retain(|part| !part.is_empty());
+    parts.join(",")
+}
+
+/// A moment of RFC 3339 by the clock of this machine.
+pub(super) fn local_time(moment: &str) -> String {
+    chrono::DateTime::parse_from_rfc3339(moment).map_or_else(
+        |_| moment.to_owned(),
+        |at| at.with_timezone(&chrono::Local).format("%Y-%m-%d %H:%M:%S").to_string(),
+    )
+}
+
 /// A span of time in the two units that matter.
 pub(super) fn span(seconds: u64) -> String {
     match seconds {

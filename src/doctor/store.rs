@@ -6,7 +6,7 @@ use super::finding::{Finding, Group};
 use super::{Daemon, Doctor};
 use crate::admin::{StoreView, StoreWord};
 use crate::app::Home;
-use crate::store::{InUse, look as look_at, put_aside};
+use crate::store::{LookError, aside, examine};
 
 /// Less room than this on the disk is worth a word, or wrong: bytes.
 const LITTLE: u64 = 512 * 1024 * 1024;
@@ -14,15 +14,14 @@ const NONE: u64 = 16 * 1024 * 1024;
 
 pub(super) async fn look(doctor: &Doctor) -> Vec<Finding> {
     let path = Home::at(&doctor.home()).store_path();
-    let in_use = if matches!(doctor.daemon, Daemon::None) { InUse::No } else { InUse::Yes };
     let mut findings = Vec::new();
     if let Daemon::Runs { pool, .. } = &doctor.daemon {
         findings.extend(of_daemon(&pool.store));
     }
     let home = doctor.home();
     let looked = tokio::task::spawn_blocking(move || {
-        let mut findings = vec![file(&path, in_use)];
-        findings.extend(put_aside(&path).iter().map(|path| aside(path)));
+        let mut findings = vec![file(&path)];
+        findings.extend(aside(&path).iter().map(|path| left_over(path)));
         findings.extend(disk(&home));
         findings
     });
@@ -41,21 +40,23 @@ fn of_daemon(store: &StoreView) -> Option<Finding> {
     Some(finding.advised("see the disk; what happens is kept in memory meanwhile"))
 }
 
-fn file(path: &Path, in_use: InUse) -> Finding {
+fn file(path: &Path) -> Finding {
     let what = path.display().to_string();
-    match look_at(path, in_use) {
-        Ok(None) => Finding::pass(Group::Store, what, "not there yet; the first start makes it"),
-        Ok(Some(seen)) => match seen.flaw {
-            None => Finding::pass(Group::Store, what, format!("sound, {}", size(seen.bytes))),
-            Some(why) => Finding::fail(Group::Store, what, format!("cannot be used: {why}"))
-                .advised("put back a copy, or leave it: the next start puts it aside and begins a new one"),
-        },
-        Err(error) => Finding::fail(Group::Store, what, format!("cannot be looked at: {error}"))
+    match examine(path) {
+        Ok(bytes) => Finding::pass(Group::Store, what, format!("sound, {}", size(bytes))),
+        Err(LookError::Nothing(_)) => Finding::pass(Group::Store, what, "not there yet; the first start makes it"),
+        Err(LookError::Damaged { why, .. }) => Finding::fail(Group::Store, what, format!("cannot be used: {why}"))
+            .advised("put back a copy, or leave it: the next start puts it aside and begins a new one"),
+        Err(LookError::Foreign { version, .. }) => {
+            let finding = format!("version {version}, which this program cannot read");
+            Finding::fail(Group::Store, what, finding).advised("use the duduclaw that made it")
+        }
+        Err(LookError::Unreachable { why, .. }) => Finding::fail(Group::Store, what, format!("cannot be read: {why}"))
             .advised("check its owner and permissions"),
     }
 }
 
-fn aside(path: &Path) -> Finding {
+fn left_over(path: &Path) -> Finding {
     let finding = Finding::warn(Group::Store, path.display().to_string(), "was put aside, since it could not be used");
     finding.advised("remove it when nothing in it is missed")
 }

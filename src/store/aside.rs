@@ -37,6 +37,28 @@ pub(super) fn put_aside(path: &Path, what: &str, now: Wall) -> io::Result<PathBu
     Ok(aside)
 }
 
+/// Files that were put aside because they could not be used.
+#[must_use]
+pub fn aside(path: &Path) -> Vec<PathBuf> {
+    let Some((folder, name)) = path.parent().zip(path.file_name().and_then(|name| name.to_str())) else {
+        return Vec::new();
+    };
+    let is_aside = |file: &str| {
+        let rest = file.strip_prefix(name).unwrap_or_default();
+        (rest.starts_with(".corrupt-") || rest.starts_with(".newer-"))
+            && !file.ends_with("-wal")
+            && !file.ends_with("-shm")
+    };
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut found: Vec<_> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.file_name().and_then(|n| n.to_str()).is_some_and(is_aside))
+        .collect();
+    found.sort();
+    found.retain(|path| exists(path));
+    found
+}
+
 fn free_name(path: &Path, suffix: &str) -> PathBuf {
     let taken = |name: &Path| PARTS.iter().any(|part| exists(&with_suffix(name, part)));
     let names = (1_u32..).map(|nth| match nth {

@@ -14,7 +14,7 @@ use duduclaw_actors::ports::{Batch, Pruned, Record, Store, StoreError, Table};
 use duduclaw_actors::rows::{EventQuery, EventRow, Retention, SpentRow, UsageQuery, UsageSum};
 use rusqlite::{Connection, ErrorCode};
 
-pub(super) use schema::{Flaw, Writing, examine, open, prepare};
+pub(super) use schema::{Flaw, is_whole, look_at, open, prepare};
 
 /// The store over an open database.
 #[derive(Debug)]

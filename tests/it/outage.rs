@@ -10,6 +10,7 @@ use axum::routing::post;
 use duduclaw::sim::{AccountSpec, Endpoint, Fault, FaultRule};
 use serde_json::Value;
 
+use crate::seen::got;
 use crate::support::{World, WorldBuilder, eventually};
 
 /// What a receiver got: the id, the signature, the body.
@@ -155,6 +156,34 @@ async fn a_message_is_sent_until_its_receiver_takes_it_always_under_the_same_id(
     assert!(id.starts_with("outage_began-provider:anthropic-"), "{id}");
     assert_eq!(body["kind"], "outage_began");
     assert_eq!(world.events.of("message_delayed").len(), 1, "told once, however often it is tried");
+}
+
+/// The feed's events of delivery are a list of their own.
+#[tokio::test]
+async fn what_did_not_arrive_is_listed_and_what_was_given_up_can_be_asked_for_alone() {
+    let receiver = Receiver::default();
+    *receiver.refusing.lock().unwrap() = true;
+    let world = told([AccountSpec::setup_token("a")], &receiver.start().await).start().await;
+    let kinds = async |query: &str| -> Vec<String> {
+        let said = got(world.control("GET", &format!("/admin/api/failures{query}"))).await.json();
+        let events = said["events"].as_array().unwrap().iter();
+        events.map(|event| format!("{} {}", event["kind"].as_str().unwrap(), event["detail"]["channel"])).collect()
+    };
+    assert_eq!(kinds("").await, [""; 0]);
+    kill(&world, &["a"]).await;
+    world.events.wait_for("message_delayed").await;
+    assert_eq!(kinds("").await, ["message_delayed \"webhook\""]);
+    world.advance(4 * 24 * 3600);
+    world.events.wait_for("message_lost").await;
+    let both = ["message_delayed \"webhook\"", "message_lost \"webhook\""];
+    assert_eq!(kinds("").await, both);
+    assert_eq!(kinds("?lost=true").await, both[1..]);
+    assert_eq!(kinds("?limit=1").await, both[1..]);
+    let called = world.rpc("failures.list", serde_json::json!({"lost": true})).await;
+    assert_eq!(called["result"]["events"].as_array().unwrap().len(), 1);
+    assert_eq!(got(world.control("GET", "/admin/api/failures?limit=0")).await.status, 400);
+    let named = got(world.control("GET", "/admin/api/activity?kind=message_lost,outage_began")).await.json();
+    assert_eq!(named["events"].as_array().unwrap().len(), 2);
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ use crate::clock::{Clock, ManualClock};
 use crate::event::{Event, EventKind};
 use crate::ports::{ActorKind, Batch, EventSink, Heartbeat, Pruned, SetAside};
 use crate::rows::Retention;
+use crate::rows::UsageSum;
 use crate::slot::Slot;
 
 /// A store that does what the test says. Every opening is the same.

@@ -11,9 +11,9 @@ use rusqlite::{Connection, Row, params};
 
 const RECORDS: &str = "SELECT key, version, value FROM records WHERE kind = $1 ORDER BY key";
 const SPENT: &str = "SELECT budget, month, amount, requests FROM spent ORDER BY budget, month";
-/// An `after` or a severity that asks for nothing lets all pass.
+/// An `after` or a severity that asks for nothing lets all pass. Kinds are listed with a comma around each.
 pub(super) const EVENTS: &str = "SELECT seq, at, severity, kind, account, agent, request_id, json FROM events \
-                      WHERE seq > $1 AND severity >= $2 AND kind = COALESCE($3, kind) \
+                      WHERE seq > $1 AND severity >= $2 AND ($3 IS NULL OR $3 LIKE '%,' || kind || ',%') \
                       AND ($4 IS NULL OR account = $4) ORDER BY seq DESC LIMIT $5";
 
 /// All records of a table.
@@ -95,7 +95,8 @@ pub(super) fn events(connection: &Connection, ask: &EventQuery) -> rusqlite::Res
     let after = i64::try_from(ask.after).unwrap_or(i64::MAX);
     let limit = i64::try_from(ask.limit).unwrap_or(i64::MAX);
     let least = ask.at_least.map_or(0, rank);
-    let found = asked.query_map(params![after, least, ask.kind, ask.account, limit], event)?;
+    let kinds = (!ask.kinds.is_empty()).then(|| format!(",{},", ask.kinds.join(",")));
+    let found = asked.query_map(params![after, least, kinds, ask.account, limit], event)?;
     let mut newest = found.collect::<rusqlite::Result<Vec<_>>>()?;
     newest.reverse();
     Ok(newest)

@@ -3,14 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use percent_encoding::{AsciiSet, CONTROLS};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::is_damage;
 
-/// What a path may not have in an address.
-const PATH: &AsciiSet = &CONTROLS.add(b'%').add(b'?').add(b'#').add(b' ');
 /// Marks a file as ours: "ddst".
 const APPLICATION: i64 = 0x6464_7374;
 /// One file a version, oldest first. What was released is never changed.
@@ -46,41 +43,19 @@ pub(in crate::store) fn open(path: &Path) -> Result<Connection, Flaw> {
     connection.busy_timeout(BUSY)?;
     leave_as_it_is(&connection, true)?;
     identify(&connection)?;
-    check(&connection, path)?;
+    is_whole(&connection, path)?;
     leave_as_it_is(&connection, false)?;
     configure(&connection)?;
     migrate(&mut connection)?;
     Ok(connection)
 }
 
-/// Looks at a database that is there, and changes nothing. A file that nobody writes to is taken as it lies; one that
-/// somebody does is shared with him.
-pub(in crate::store) fn examine(path: &Path, writing: Writing) -> Result<(), Flaw> {
-    let connection = open_to_read(path, writing)?;
-    identify(&connection)?;
-    check(&connection, path)
-}
-
-/// Whether somebody may be writing to a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Writing {
-    /// Nobody.
-    Nobody,
-    /// Somebody, perhaps.
-    Somebody,
-}
-
-fn open_to_read(path: &Path, writing: Writing) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
-    let how = match writing {
-        Writing::Nobody => "immutable=1",
-        Writing::Somebody => "mode=ro",
-    };
-    let escaped = percent_encoding::utf8_percent_encode(&path.to_string_lossy(), PATH).to_string();
-    let connection = Connection::open_with_flags(format!("file:{escaped}?{how}"), flags)?;
+/// Whether a database that is opened to be read is ours and of the present version.
+pub(in crate::store) fn look_at(connection: &Connection) -> Result<(), Flaw> {
     connection.busy_timeout(BUSY)?;
-    leave_as_it_is(&connection, true)?;
-    Ok(connection)
+    identify(connection)?;
+    let version = number(connection, "user_version")?;
+    if version == newest() { Ok(()) } else { Err(Flaw::Newer(version)) }
 }
 
 /// Makes an empty database ours.
@@ -106,7 +81,8 @@ fn identify(connection: &Connection) -> Result<(), Flaw> {
     }
 }
 
-fn check(connection: &Connection, path: &Path) -> Result<(), Flaw> {
+/// Whether what is in it makes sense.
+pub(in crate::store) fn is_whole(connection: &Connection, path: &Path) -> Result<(), Flaw> {
     if std::fs::metadata(path).is_ok_and(|meta| meta.len() <= WHOLE) {
         return is_sound(connection, "PRAGMA quick_check(1)");
     }

@@ -199,7 +199,10 @@ fn the_newest_events_that_match_are_given_oldest_first() {
     assert_eq!(store.events(&ask(|_| {})).unwrap(), events);
     assert_eq!(numbers(&mut store, ask(|ask| ask.limit = 2)), [3, 4]);
     assert_eq!(numbers(&mut store, ask(|ask| ask.after = 2)), [3, 4]);
-    assert_eq!(numbers(&mut store, ask(|ask| ask.kind = Some("hold_began".to_owned()))), [2, 3]);
+    assert_eq!(numbers(&mut store, ask(|ask| ask.kinds = vec!["hold_began".to_owned()])), [2, 3]);
+    let two = ask(|ask| ask.kinds = vec!["started".to_owned(), "hold_ended".to_owned()]);
+    assert_eq!(numbers(&mut store, two.clone()), [1, 4]);
+    assert!(events.iter().all(|row| two.matches(row) == [1, 4].contains(&row.seq)));
     assert_eq!(numbers(&mut store, ask(|ask| ask.at_least = Some(Severity::Warning))), [2, 3]);
     assert_eq!(numbers(&mut store, ask(|ask| ask.account = Some("anthropic/a".to_owned()))), [2, 4]);
     for row in &events {
