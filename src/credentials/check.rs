@@ -15,6 +15,7 @@ use http::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue, USER_AGENT};
 use http::{HeaderName, Method, StatusCode};
 
 use super::exchange::OWN_USER_AGENT;
+use super::secret::Secret;
 use super::vault::{Held, NotNow, Patience, Rejection, Vault};
 use crate::config::origin::BaseUrl;
 use crate::upstream::client::Client;
@@ -23,7 +24,7 @@ use crate::upstream::question::ask;
 /// How long one answer may take.
 const WITHIN: Duration = Duration::from_secs(10);
 
-const PATH: &str = "/v1/models";
+pub(super) const PATH: &str = "/v1/models";
 const BETA: HeaderName = HeaderName::from_static("anthropic-beta");
 const BETA_OF_LOGINS: HeaderValue = HeaderValue::from_static("oauth-2025-04-20");
 const VERSION: HeaderName = HeaderName::from_static("anthropic-version");
@@ -86,17 +87,28 @@ impl Checker {
 
     async fn ask(&self, subject: Subject<'_>, held: &Arc<Held>) -> Checked {
         let sent_at = self.clock.now();
-        let status = match request(subject, held) {
-            Some(request) => ask(&self.client, request, WITHIN).await.ok().map(|reply| reply.status),
-            None => None,
-        };
+        let shown = Shown { kind: held.kind, secret: &held.secret };
+        let request = request(&subject.base_url.join(PATH), headers(subject.user_agent, shown));
+        let status = status_of(&self.client, request).await;
         let verdict = status.map_or(Verdict::Undecided, verdict);
         Checked { verdict, generation: held.generation, sent_at, status: status.map(|status| status.as_u16()) }
     }
 }
 
+/// What is shown of a credential to ask about it.
+#[derive(Clone, Copy)]
+pub(super) struct Shown<'a> {
+    pub(super) kind: CredentialKind,
+    pub(super) secret: &'a Secret,
+}
+
+/// What the provider answers, if it does.
+pub(super) async fn status_of(client: &Client, request: Option<reqwest::Request>) -> Option<StatusCode> {
+    ask(client, request?, WITHIN).await.ok().map(|reply| reply.status)
+}
+
 /// What a status says of the credential that was shown. Only three say anything.
-fn verdict(status: StatusCode) -> Verdict {
+pub(super) fn verdict(status: StatusCode) -> Verdict {
     match status {
         StatusCode::OK => Verdict::Valid,
         StatusCode::UNAUTHORIZED => Verdict::InvalidToken,
@@ -105,25 +117,31 @@ fn verdict(status: StatusCode) -> Verdict {
     }
 }
 
-fn request(subject: Subject<'_>, held: &Held) -> Option<reqwest::Request> {
-    let url = subject.base_url.join(PATH).parse().ok()?;
-    let mut request = reqwest::Request::new(Method::GET, url);
-    *request.headers_mut() = headers(subject, held);
+pub(super) fn request(url: &str, headers: HeaderMap) -> Option<reqwest::Request> {
+    let mut request = reqwest::Request::new(Method::GET, url.parse().ok()?);
+    *request.headers_mut() = headers;
     Some(request)
 }
 
-fn headers(subject: Subject<'_>, held: &Held) -> HeaderMap {
+/// The headers of every question.
+pub(super) fn plain_headers(user_agent: Option<&HeaderValue>) -> HeaderMap {
     let own = || HeaderValue::from_static(OWN_USER_AGENT);
     let mut headers = HeaderMap::new();
-    headers.insert(USER_AGENT, subject.user_agent.cloned().unwrap_or_else(own));
+    headers.insert(USER_AGENT, user_agent.cloned().unwrap_or_else(own));
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+    headers
+}
+
+/// The headers of a question to Anthropic.
+pub(super) fn headers(user_agent: Option<&HeaderValue>, shown: Shown<'_>) -> HeaderMap {
+    let mut headers = plain_headers(user_agent);
     headers.insert(VERSION, VERSION_WE_SPEAK);
-    match held.kind {
+    match shown.kind {
         CredentialKind::ApiKey => {
-            headers.insert(API_KEY, held.secret.plain_header());
+            headers.insert(API_KEY, shown.secret.plain_header());
         }
         CredentialKind::Oauth | CredentialKind::SetupToken | CredentialKind::Keychain | CredentialKind::None => {
-            headers.insert(AUTHORIZATION, held.secret.bearer());
+            headers.insert(AUTHORIZATION, shown.secret.bearer());
             headers.insert(BETA, BETA_OF_LOGINS);
         }
     }

@@ -4,7 +4,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use zeroize::Zeroizing;
@@ -68,6 +68,29 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<FileStamp> {
     fs::metadata(&target).map(|meta| FileStamp::of(&meta))
 }
 
+/// Writes a file that may not be there yet: as [`replace`], or the same way anew, readable by its owner alone. A link
+/// that leads nowhere stays as it is, and is an error.
+pub(crate) fn put(path: &Path, bytes: &[u8]) -> io::Result<FileStamp> {
+    match fs::symlink_metadata(path) {
+        Ok(_) => return replace(path, bytes),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    let beside = draft_name(path)?;
+    clear(&beside)?;
+    if let Err(error) = draft(&beside, bytes, |_| Ok(())).and_then(|()| fs::rename(&beside, path)) {
+        let _ = fs::remove_file(&beside);
+        return Err(error);
+    }
+    sync_directory(path)?;
+    fs::metadata(path).map(|meta| FileStamp::of(&meta))
+}
+
+/// Makes a folder that its owner alone may look into, and those above it.
+pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
 fn draft_name(target: &Path) -> io::Result<PathBuf> {
     let name = target.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
     Ok(target.with_file_name(format!(".{}.duduclaw-new", name.to_string_lossy())))
@@ -80,10 +103,14 @@ fn clear(draft: &Path) -> io::Result<()> {
     }
 }
 
-fn write_draft(draft: &Path, target: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft)?;
+fn write_draft(beside: &Path, target: &Path, bytes: &[u8]) -> io::Result<()> {
+    draft(beside, bytes, |file| keep_owner(file, target))
+}
+
+fn draft(beside: &Path, bytes: &[u8], prepare: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(beside)?;
     file.set_permissions(fs::Permissions::from_mode(0o600))?;
-    keep_owner(&file, target)?;
+    prepare(&file)?;
     file.write_all(bytes)?;
     file.sync_all()
 }
