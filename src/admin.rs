@@ -46,7 +46,9 @@ use crate::gateway::arrival::Arrival;
 use crate::gateway::control::{Answering, Control};
 use crate::gateway::live::Live;
 
-pub use accounts::{AccountAnswer, AccountsView, ListedAccount, ProbeAnswer, ProbeVerdict, RemovedAnswer};
+pub use accounts::{
+    AccountAnswer, AccountsView, ListedAccount, ProbeAnswer, ProbeVerdict, RemovedAnswer, SavedAnswer, SavedCheck,
+};
 pub use activity::{ActivityView, EventView, SeverityWord};
 pub use counts::Counts;
 pub use desk::{AmendFault, ConfigKeeper, Desk, Keeping, Refused, Reloaded};

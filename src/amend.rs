@@ -15,9 +15,9 @@ use duduclaw_actors::roster::Switch;
 
 use crate::config::topology::Topology;
 
-pub use advice::advice;
+pub use advice::{advice, entry_to_add};
 pub use file::FileError;
-pub use text::TextError;
+pub use text::{Form, TextError};
 
 /// A change of accounts' entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub enum Change {
     Priority(u32),
     /// The entry goes.
     Remove,
+    /// A new entry, of the account of this name in the store.
+    Add,
 }
 
 /// What became of the file.
@@ -70,12 +72,19 @@ pub fn amend(
     })
 }
 
+/// How the configuration in this file writes its fleet; by providers if there is none.
+#[must_use]
+pub fn form_of(path: Option<&Path>) -> Form {
+    let text = path.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
+    text::form(&text)
+}
+
 /// The entries that a change concerns: all of an account, or the one that goes.
 #[must_use]
 pub fn concerned(topology: &Topology, entry: &EntryId, change: Change) -> Vec<EntryId> {
     let account = topology.entry(entry).map(|entry| entry.account);
     match change {
-        Change::Remove => vec![entry.clone()],
+        Change::Remove | Change::Add => vec![entry.clone()],
         Change::Switch(_) | Change::Priority(_) => {
             let all = topology.entries().iter().filter(|entry| Some(entry.account) == account);
             all.map(|entry| entry.id.clone()).collect()

@@ -39,7 +39,7 @@ use crate::channels::Channels;
 use crate::config::Ready;
 use crate::config::report::{self, Report};
 use crate::config::settings::Settings;
-use crate::credentials::{Checker, Environment, KeyPlaces, Sealer, TokenExchange, Vault, VaultParts};
+use crate::credentials::{Checker, Environment, KeyPlaces, Registrar, Sealer, TokenExchange, Vault, VaultParts};
 use crate::gateway::arrival::Door;
 use crate::gateway::body::Room;
 use crate::gateway::bounds::{Bounds, saturated};
@@ -195,6 +195,8 @@ pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) ->
     if let Some(handover) = handover {
         companion::give_way(&tasks, home.clone(), fleet.journal.clone(), handover, background.clone());
     }
+    let sealer = sealer(&settings, &loaded.home, &environment);
+    let registrar = Registrar { client: client.clone(), sealer: sealer.clone(), clock: Arc::clone(&clock) };
     let vault = Vault::new(VaultParts {
         clock: Arc::clone(&clock),
         tracker: tasks.clone(),
@@ -202,7 +204,7 @@ pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) ->
         events: Arc::new(NewsDesk::new(fleet.clone())),
         exchange: TokenExchange::new()?,
         environment: Arc::clone(&environment),
-        sealer: sealer(&settings, &loaded.home, &environment),
+        sealer,
     });
     let traces = news::Traces::recall(&fleet).await;
     vault.assign(reload::assignments(&topology, &fleet, &traces, &environment)).await;
@@ -221,6 +223,7 @@ pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) ->
         fleet: fleet.clone(),
         vault: vault.clone(),
         checker: Checker { vault: vault.clone(), client: client.clone(), clock: Arc::clone(&clock) },
+        registrar,
         counts,
         live: Arc::clone(&live),
         clock: Arc::clone(&clock),

@@ -24,7 +24,9 @@ mod env;
 mod failures;
 mod logging;
 mod notify;
+mod prompt;
 mod route;
+mod saving;
 mod secrets;
 mod serve;
 mod service;
@@ -104,7 +106,7 @@ pub enum Command {
         after_help = "Example:\n  duduclaw status --watch\n  duduclaw status --json\n\nExit status: 0 all accounts serve, 3 some do not, 4 no daemon answers."
     )]
     Status(status::StatusArgs),
-    /// List accounts, and pause, resume, clear, probe, switch or remove one.
+    /// List accounts; add, pause, resume, clear, probe, switch or remove one.
     #[command(after_help = "Example:\n  duduclaw accounts list\n  duduclaw accounts pause work")]
     Accounts(accounts::AccountsArgs),
     /// Show what happened, and with --follow what happens.

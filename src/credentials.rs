@@ -12,7 +12,11 @@ mod error;
 mod exchange;
 mod file;
 mod identity;
+mod jwt;
 mod lock;
+mod login;
+mod offer;
+mod registrar;
 mod seal;
 mod secret;
 mod source;
@@ -22,12 +26,21 @@ mod values;
 mod vault;
 
 pub use check::{Asked, Checked, Checker, Subject, Told, question};
+pub use document::Proof;
 pub use error::SourceError;
 pub use exchange::{
-    CLAUDE_CLIENT_ID, CLAUDE_SCOPES, CLAUDE_TOKEN_URL, CLAUDE_TOKEN_URL_VARIABLE, OWN_USER_AGENT, TokenEndpoint,
-    TokenExchange, TokenUrl, UnsafeTokenUrl,
+    CLAUDE_CLIENT_ID, CLAUDE_SCOPES, CLAUDE_TOKEN_URL, CLAUDE_TOKEN_URL_VARIABLE, CODEX_TOKEN_URL_VARIABLE, Issuer,
+    OWN_USER_AGENT, TokenEndpoint, TokenExchange, TokenUrl, UnsafeTokenUrl,
 };
 pub use identity::{IdentityFacts, credential_kind, identity_facts};
+pub(crate) use login::{
+    CODEX_PORT, CallbackError, DeviceCode, DeviceFailure, Listening, LoginFailure, codex_redirect, random, redeem,
+};
+pub use login::{
+    LoginAttempt, LoginCode, LoginKind, LoginSite, NoSite, PENDING_AT_ONCE, PENDING_FOR, PasteError, Pendings, TooMany,
+};
+pub use offer::{Offer, OfferError, OfferedKind};
+pub use registrar::{Before, Destination, DestinationError, NotSaved, Registrar, Saved, Taken};
 pub use seal::{
     Key, KeyError, KeyId, KeyPlaces, OpenError, Place, RekeyError, Rekeyed, SealError, Sealer, Sealing, is_sealed,
     rekey,

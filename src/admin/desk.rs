@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 use super::counts::Counts;
 use crate::amend::{AmendError, Change, advice};
 use crate::config::topology::Topology;
-use crate::credentials::{Checker, Vault};
+use crate::credentials::{Checker, Registrar, Vault};
 use crate::gateway::live::Live;
 
 /// The fleet and all around it.
@@ -26,6 +26,8 @@ pub struct Desk {
     pub vault: Vault,
     /// Asks providers about credentials.
     pub checker: Checker,
+    /// Saves credentials.
+    pub registrar: Registrar,
     /// What became of its attempts.
     pub counts: Counts,
     /// The configuration in force.

@@ -19,6 +19,20 @@ pub(super) fn verbs() -> Vec<Verb> {
         Verb::read("health", "/health", "Whether the daemon can do its work", health::health),
         Verb::read("accounts.list", "/accounts", "Every account, with where it is configured", accounts::list),
         Verb::write(
+            "accounts.add",
+            post("/accounts"),
+            "Saves a token, a key or a whole login as an account, if its provider knows it",
+            accounts::add,
+        )
+        .refusing(NAMED),
+        Verb::write(
+            "accounts.replace",
+            (Method::PUT, "/accounts/{account}"),
+            "Gives an account of the store another token, key or login, if its provider knows it",
+            accounts::replace,
+        )
+        .refusing(NAMED),
+        Verb::write(
             "accounts.pause",
             post("/accounts/{account}/pause"),
             "Takes an account out of use until it is resumed",

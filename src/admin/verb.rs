@@ -74,9 +74,12 @@ impl Verb {
             refusals: &[],
             params: params_of::<P>(),
             answer: |generator| generator.subschema_for::<A>(),
-            run: Box::new(move |call, params| match serde_json::from_value(with_whole_numbers(params)) {
-                Ok(params) => Box::pin(answered(run(call, params))),
-                Err(error) => Box::pin(std::future::ready(Err(Fault::invalid(error.to_string())))),
+            run: Box::new(move |call, params| {
+                let hidden = hidden_in(&params);
+                match serde_json::from_value(with_whole_numbers(params)) {
+                    Ok(params) => Box::pin(answered(run(call, params))),
+                    Err(error) => Box::pin(std::future::ready(Err(unfit(&error, &hidden)))),
+                }
             }),
         }
     }
@@ -105,6 +108,30 @@ impl Verb {
     pub(crate) fn run(&self, call: Call, params: Value) -> Running {
         (self.run)(call, params)
     }
+}
+
+/// Parameters whose values are secrets.
+const HIDDEN: [&str; 2] = ["secret", "code"];
+/// How secrets begin that may have got into the wrong place.
+const SECRETIVE: &str = "sk-";
+
+/// What must not be repeated to whoever asked, nor written into a log: secrets, and what may be one.
+fn hidden_in(params: &Value) -> Vec<String> {
+    let given = params.as_object().into_iter().flatten();
+    let hidden = given.flat_map(|(name, value)| {
+        let value = value.as_str().filter(|text| HIDDEN.contains(&name.as_str()) || text.contains(SECRETIVE));
+        value.into_iter().chain(name.contains(SECRETIVE).then_some(name.as_str()))
+    });
+    hidden.filter(|text| !text.is_empty()).map(str::to_owned).collect()
+}
+
+/// Why parameters do not fit, without what is hidden in them.
+fn unfit(error: &serde_json::Error, hidden: &[String]) -> Fault {
+    let text = error.to_string();
+    if hidden.iter().any(|secret| text.contains(secret.as_str())) {
+        return Fault::invalid("a secret stands in the wrong place, or a parameter has a name that is none");
+    }
+    Fault::invalid(text)
 }
 
 async fn answered<A: Serialize>(answer: impl Future<Output = Result<A, Fault>>) -> Result<Value, Fault> {

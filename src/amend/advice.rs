@@ -21,6 +21,9 @@ pub fn advice(topology: &Topology, why: &TextError, change: Change) -> Option<St
 
 /// All accounts of the provider, written out: once one has an entry, the others need theirs.
 fn list(topology: &Topology, entry: &EntryId, form: Form, change: Change) -> String {
+    if change == Change::Add {
+        return with_new(topology, entry, form);
+    }
     let own: Vec<_> = topology.entries().iter().filter(|other| other.id.provider == entry.provider).collect();
     if change == Change::Remove
         && let Some(path) = own.iter().find(|other| other.id == *entry).and_then(|entry| entry.source.path())
@@ -30,9 +33,33 @@ fn list(topology: &Topology, entry: &EntryId, form: Form, change: Change) -> Str
     let mut text = "write the accounts of its provider out, all of them, and change this one there:".to_owned();
     match form {
         Form::Providers => own.iter().for_each(|other| providers(&mut text, other)),
-        Form::Upstreams => upstreams(&mut text, &own),
+        Form::Upstreams => upstreams(&mut text, &own, None),
     }
     text
+}
+
+/// All accounts of the provider, written out, and a new one.
+fn with_new(topology: &Topology, entry: &EntryId, form: Form) -> String {
+    let own: Vec<_> = topology.entries().iter().filter(|other| other.id.provider == entry.provider).collect();
+    let mut text = "write the accounts of its provider out, with this one among them:".to_owned();
+    match form {
+        Form::Providers => {
+            own.iter().for_each(|other| providers(&mut text, other));
+            let _ = write!(text, "\n{}", entry_to_add(entry, form));
+        }
+        Form::Upstreams => upstreams(&mut text, &own, Some(&entry.name)),
+    }
+    text
+}
+
+/// What a new entry of an account of the store looks like.
+#[must_use]
+pub fn entry_to_add(entry: &EntryId, form: Form) -> String {
+    let EntryId { provider, name } = entry;
+    match form {
+        Form::Providers => format!("[[providers.{provider}.accounts]]\nname = \"{name}\""),
+        Form::Upstreams => format!("\"{name}\" among the accounts in `auth` of [[upstreams]] \"{provider}\""),
+    }
 }
 
 fn providers(text: &mut String, entry: &Entry) {
@@ -43,12 +70,13 @@ fn providers(text: &mut String, entry: &Entry) {
     }
 }
 
-fn upstreams(text: &mut String, entries: &[&Entry]) {
+fn upstreams(text: &mut String, entries: &[&Entry], new: Option<&str>) {
     let account = |entry: &&Entry| match source(&entry.source) {
         Some((key, value)) => format!("{{ name = \"{}\", {key} = {value:?} }}", entry.id.name),
         None => format!("\"{}\"", entry.id.name),
     };
-    let accounts: Vec<_> = entries.iter().map(account).collect();
+    let new = new.map(|name| format!("\"{name}\""));
+    let accounts: Vec<_> = entries.iter().map(account).chain(new).collect();
     let _ = write!(text, "\nauth = {{ mode = \"…\", accounts = [{}] }}", accounts.join(", "));
 }
 

@@ -34,16 +34,27 @@ pub enum Form {
     Upstreams,
 }
 
+/// How a configuration of this text writes its fleet.
+pub(super) fn form(text: &str) -> Form {
+    let document: Option<DocumentMut> = text.strip_prefix('\u{feff}').unwrap_or(text).parse().ok();
+    let is_by_upstreams = document.is_some_and(|document| document.contains_key("upstreams"));
+    if is_by_upstreams { Form::Upstreams } else { Form::Providers }
+}
+
 /// The text with this change.
 pub(super) fn change(text: &str, entry: &EntryId, change: Change) -> Result<String, TextError> {
     let bare = text.strip_prefix('\u{feff}');
     let mut document: DocumentMut = bare.unwrap_or(text).parse().map_err(|_| TextError::Syntax)?;
+    if change == Change::Add {
+        listed(&mut document, entry);
+    }
     let place = place(&mut document, entry)?;
     match change {
         Change::Switch(Switch::Off) => set(place, entry, "disabled", true.into())?,
         Change::Switch(Switch::On) => set_if_there(place, entry, "disabled", false.into())?,
         Change::Priority(priority) => set(place, entry, "priority", i64::from(priority).into())?,
         Change::Remove => remove(place, entry)?,
+        Change::Add => append(place, entry),
     }
     let changed = like(text, document.to_string());
     Ok(if bare.is_some() { format!("\u{feff}{changed}") } else { changed })
@@ -72,6 +83,20 @@ fn place<'d>(document: &'d mut DocumentMut, entry: &EntryId) -> Result<&'d mut I
     let auth = auth.ok_or_else(|| none.clone())?;
     let key = if auth.contains_key("accounts") { "accounts" } else { "account" };
     auth.get_mut(key).ok_or(none)
+}
+
+/// The account of an upstream that names one alone, as a list of one.
+fn listed(document: &mut DocumentMut, entry: &EntryId) {
+    let upstream = document.get_mut("upstreams").and_then(|upstreams| named(upstreams, &entry.provider));
+    let auth = upstream.and_then(|upstream| upstream.get_mut("auth")).and_then(Item::as_table_like_mut);
+    let Some(auth) = auth.filter(|auth| !auth.contains_key("accounts")) else { return };
+    if let Some(Item::Value(mut account)) = auth.remove("account") {
+        let decor = account.decor().clone();
+        account.decor_mut().clear();
+        let mut accounts = Value::Array(Array::from_iter([account]));
+        *accounts.decor_mut() = decor;
+        auth.insert("accounts", Item::Value(accounts));
+    }
 }
 
 /// The table of this name in a list of tables, however the list is written.
@@ -165,6 +190,24 @@ fn table_of(name: &str) -> Value {
     let mut table = InlineTable::new();
     table.insert("name", name.into());
     table.into()
+}
+
+/// A new entry goes last. In a list of bare names it is one too.
+fn append(place: &mut Item, entry: &EntryId) {
+    let is_there = holds_bare(place, &entry.name) || named(place, &entry.name).is_some();
+    match place {
+        _ if is_there => {}
+        Item::ArrayOfTables(tables) => {
+            let mut table = toml_edit::Table::new();
+            table.insert("name", toml_edit::value(&*entry.name));
+            tables.push(table);
+        }
+        Item::Value(Value::Array(array)) => {
+            let bare = array.iter().any(Value::is_str);
+            array.push(if bare { Value::from(&*entry.name) } else { table_of(&entry.name) });
+        }
+        Item::None | Item::Value(_) | Item::Table(_) => {}
+    }
 }
 
 fn remove(place: &mut Item, entry: &EntryId) -> Result<(), TextError> {

@@ -57,6 +57,9 @@ impl CredentialEvents for NewsDesk {
             CredentialNews::Replaced { generation } => {
                 self.tell(account, HealthEvent::CredentialRenewed { generation, check: Check::Passed });
             }
+            CredentialNews::ReplacedUnverified { generation } => {
+                self.tell(account, HealthEvent::CredentialRenewed { generation, check: Check::Undecided });
+            }
             CredentialNews::Broke { cause, detail } => {
                 let account_name = self.name(account);
                 tracing::error!(account = account_name, detail, "the secret of an account cannot be had");

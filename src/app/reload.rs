@@ -31,8 +31,8 @@ use crate::config::surroundings::Surroundings;
 use crate::config::topology::{Element, IdentityFacts, Ids, Lookups, Topology};
 use crate::config::{self, Loaded, Ready};
 use crate::credentials::{
-    Assignment, CLAUDE_TOKEN_URL_VARIABLE, Environment, SecretSource, TokenEndpoint, TokenUrl, Vault, credential_kind,
-    identity_facts, stored_accounts,
+    Assignment, CLAUDE_TOKEN_URL_VARIABLE, CODEX_TOKEN_URL_VARIABLE, Environment, Issuer, SecretSource, TokenEndpoint,
+    TokenUrl, Vault, credential_kind, identity_facts, stored_accounts,
 };
 use crate::gateway::live::{DEFAULT_AUTH_HEADER, Live};
 
@@ -172,16 +172,18 @@ pub(super) fn assignments(
 }
 
 fn endpoint(element: &Element, environment: &Environment) -> Option<TokenEndpoint> {
-    if element.auth != AuthMode::ClaudeOauth {
-        return None;
-    }
-    let variable = environment(CLAUDE_TOKEN_URL_VARIABLE).and_then(|value| value.into_string().ok());
+    let (issuer, name) = match element.auth {
+        AuthMode::ClaudeOauth => (Issuer::Anthropic, CLAUDE_TOKEN_URL_VARIABLE),
+        AuthMode::ChatgptOauth => (Issuer::OpenAi, CODEX_TOKEN_URL_VARIABLE),
+        AuthMode::Passthrough | AuthMode::ApiKey | AuthMode::KimiOauth | AuthMode::None => return None,
+    };
+    let variable = environment(name).and_then(|value| value.into_string().ok());
     let configured = element.token_url.as_ref().map(reqwest::Url::as_str);
-    let url = TokenUrl::of_claude(variable.as_deref(), configured)
-        .inspect_err(|error| tracing::error!(%error, "{CLAUDE_TOKEN_URL_VARIABLE} is not used: it"))
+    let url = TokenUrl::of(issuer, variable.as_deref(), configured)
+        .inspect_err(|error| tracing::error!(%error, "{name} is not used: it"))
         .ok()?;
     let user_agent = element.user_agent.as_ref().and_then(|agent| agent.to_str().ok()).map(str::to_owned);
-    Some(TokenEndpoint { url, user_agent })
+    Some(TokenEndpoint { url, user_agent, issuer })
 }
 
 /// Puts changed configurations in force.

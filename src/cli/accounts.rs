@@ -1,6 +1,7 @@
-//! `duduclaw accounts`: the accounts one by one, and what is done to one.
+//! `duduclaw accounts`: the accounts one by one, what is added, and what is done to one.
 
 mod act;
+mod add;
 mod amend;
 mod list;
 mod probe;
@@ -9,9 +10,9 @@ use clap::{Args, Subcommand};
 use duduclaw_actors::roster::Switch;
 
 use super::{Exit, Globals};
-use crate::amend::Change;
+use amend::Wish;
 
-/// List accounts, and pause, resume, clear, probe, switch or remove one.
+/// List accounts; add, pause, resume, clear, probe, switch or remove one.
 #[derive(Debug, Args)]
 pub struct AccountsArgs {
     #[command(subcommand)]
@@ -23,6 +24,14 @@ enum AccountsCommand {
     /// List all accounts, with where each is configured.
     #[command(after_help = "Example:\n  duduclaw accounts list --json\n\nExit status: 0 done, 4 no daemon answers.")]
     List(list::ListArgs),
+    /// Add an account: a token or key, asked for or read from standard input.
+    #[command(
+        after_help = "Example:\n  duduclaw accounts add metered --provider anthropic\n  claude setup-token   # then\n  duduclaw accounts add backup --stdin < token.txt\n\nExit status: 0 saved, 1 it was not."
+    )]
+    Add(add::AddArgs),
+    /// Give an account of the store another token or key; it stays who it is.
+    #[command(after_help = "Example:\n  duduclaw accounts replace metered\n\nExit status: 0 saved, 1 it was not.")]
+    Replace(add::ReplaceArgs),
     /// Switch an account on, in the configuration file.
     #[command(after_help = "Example:\n  duduclaw accounts enable work\n\nExit status: 0 done, 1 it cannot be done.")]
     Enable(Account),
@@ -82,12 +91,14 @@ struct Priority {
 
 pub(super) async fn run(args: AccountsArgs, globals: &Globals) -> anyhow::Result<Exit> {
     match args.command {
+        AccountsCommand::Add(args) => add::add(args, globals).await,
+        AccountsCommand::Replace(args) => add::replace(args, globals).await,
         AccountsCommand::List(args) => list::run(&args, globals).await,
         AccountsCommand::Probe(args) => probe::run(&args, globals).await,
-        AccountsCommand::Enable(of) => amend::run(globals, &of.account, Change::Switch(Switch::On)).await,
-        AccountsCommand::Disable(of) => amend::run(globals, &of.account, Change::Switch(Switch::Off)).await,
-        AccountsCommand::Priority(to) => amend::run(globals, &to.account, Change::Priority(to.priority)).await,
-        AccountsCommand::Remove(of) => amend::run(globals, &of.account, Change::Remove).await,
+        AccountsCommand::Enable(of) => amend::run(globals, &of.account, Wish::Switch(Switch::On)).await,
+        AccountsCommand::Disable(of) => amend::run(globals, &of.account, Wish::Switch(Switch::Off)).await,
+        AccountsCommand::Priority(to) => amend::run(globals, &to.account, Wish::Priority(to.priority)).await,
+        AccountsCommand::Remove(of) => amend::run(globals, &of.account, Wish::Remove).await,
         AccountsCommand::Pause(of) => act::run(globals, "accounts.pause", &of.account).await,
         AccountsCommand::Resume(of) => act::run(globals, "accounts.resume", &of.account).await,
         AccountsCommand::Clear(of) => act::run(globals, "accounts.clear", &of.account).await,

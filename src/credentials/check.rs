@@ -24,7 +24,7 @@ use crate::upstream::question::{Reply, ask};
 /// How long one answer may take.
 const WITHIN: Duration = Duration::from_secs(10);
 
-const PATH: &str = "/v1/models";
+pub(super) const PATH: &str = "/v1/models";
 const BETA: HeaderName = HeaderName::from_static("anthropic-beta");
 const BETA_OF_LOGINS: HeaderValue = HeaderValue::from_static("oauth-2025-04-20");
 const VERSION: HeaderName = HeaderName::from_static("anthropic-version");
@@ -111,15 +111,28 @@ impl Checker {
 
 /// Asks with a secret that no vault needs to hold.
 pub async fn question(client: &Client, at: Asked<'_>, kind: CredentialKind, secret: &Secret) -> Told {
-    let reply = match request(at, kind, secret) {
+    let request = request(&at.base_url.join(PATH), headers(at.user_agent, Shown { kind, secret }));
+    let reply = match request {
         Some(request) => ask(client, request, WITHIN).await.ok(),
         None => None,
     };
     Told { verdict: reply.as_ref().map_or(Verdict::Undecided, |reply| verdict(reply.status)), reply }
 }
 
+/// What is shown of a credential to ask about it.
+#[derive(Clone, Copy)]
+pub(super) struct Shown<'a> {
+    pub(super) kind: CredentialKind,
+    pub(super) secret: &'a Secret,
+}
+
+/// What the provider answers, if it does.
+pub(super) async fn status_of(client: &Client, request: Option<reqwest::Request>) -> Option<StatusCode> {
+    ask(client, request?, WITHIN).await.ok().map(|reply| reply.status)
+}
+
 /// What a status says of the credential that was shown. Only three say anything.
-fn verdict(status: StatusCode) -> Verdict {
+pub(super) fn verdict(status: StatusCode) -> Verdict {
     match status {
         StatusCode::OK => Verdict::Valid,
         StatusCode::UNAUTHORIZED => Verdict::InvalidToken,
@@ -128,25 +141,31 @@ fn verdict(status: StatusCode) -> Verdict {
     }
 }
 
-fn request(at: Asked<'_>, kind: CredentialKind, secret: &Secret) -> Option<reqwest::Request> {
-    let url = at.base_url.join(PATH).parse().ok()?;
-    let mut request = reqwest::Request::new(Method::GET, url);
-    *request.headers_mut() = headers(at, kind, secret);
+pub(super) fn request(url: &str, headers: HeaderMap) -> Option<reqwest::Request> {
+    let mut request = reqwest::Request::new(Method::GET, url.parse().ok()?);
+    *request.headers_mut() = headers;
     Some(request)
 }
 
-fn headers(at: Asked<'_>, kind: CredentialKind, secret: &Secret) -> HeaderMap {
+/// The headers of every question.
+pub(super) fn plain_headers(user_agent: Option<&HeaderValue>) -> HeaderMap {
     let own = || HeaderValue::from_static(OWN_USER_AGENT);
     let mut headers = HeaderMap::new();
-    headers.insert(USER_AGENT, at.user_agent.cloned().unwrap_or_else(own));
+    headers.insert(USER_AGENT, user_agent.cloned().unwrap_or_else(own));
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+    headers
+}
+
+/// The headers of a question to Anthropic.
+pub(super) fn headers(user_agent: Option<&HeaderValue>, shown: Shown<'_>) -> HeaderMap {
+    let mut headers = plain_headers(user_agent);
     headers.insert(VERSION, VERSION_WE_SPEAK);
-    match kind {
+    match shown.kind {
         CredentialKind::ApiKey => {
-            headers.insert(API_KEY, secret.plain_header());
+            headers.insert(API_KEY, shown.secret.plain_header());
         }
         CredentialKind::Oauth | CredentialKind::SetupToken | CredentialKind::Keychain | CredentialKind::None => {
-            headers.insert(AUTHORIZATION, secret.bearer());
+            headers.insert(AUTHORIZATION, shown.secret.bearer());
             headers.insert(BETA, BETA_OF_LOGINS);
         }
     }

@@ -16,17 +16,27 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
+use duduclaw_actors::clock::Wall;
+
+use super::jwt;
+use super::login::CODEX_CLIENT_ID;
 use super::secret::Secret;
 
 /// Claude's token endpoint.
 pub const CLAUDE_TOKEN_URL: &str = "https://platform.claude.com/v1/oauth/token";
 /// The variable that replaces it, honoured for https or loopback only.
 pub const CLAUDE_TOKEN_URL_VARIABLE: &str = "DUDUCLAW_CLAUDE_TOKEN_URL";
+/// OpenAI's token endpoint.
+pub const CODEX_TOKEN_URL: &str = "https://auth.openai.com/oauth/token";
+/// The variable that replaces it, honoured for https or loopback only.
+pub const CODEX_TOKEN_URL_VARIABLE: &str = "DUDUCLAW_CODEX_TOKEN_URL";
 /// The public client id of Claude's logins, which refresh tokens are bound to.
 pub const CLAUDE_CLIENT_ID: &str = "9d1c250a-e61b-44d9-88ed-5944d1962f5e";
 /// The scopes that a login asks for and a refresh asks for again.
 pub const CLAUDE_SCOPES: &str =
     "user:profile user:inference user:sessions:claude_code user:mcp_servers user:file_upload";
+/// What a refresh of a ChatGPT login asks for.
+const CODEX_REFRESH_SCOPES: &str = "openid profile email";
 /// How requests of our own name themselves unless the provider's `user_agent` key says otherwise.
 pub const OWN_USER_AGENT: &str = concat!("duduclaw/", env!("CARGO_PKG_VERSION"));
 
@@ -62,6 +72,35 @@ pub struct TokenEndpoint {
     pub url: TokenUrl,
     /// The user agent to name; [`OWN_USER_AGENT`] if none is configured.
     pub user_agent: Option<String>,
+    /// Whose it is, and so how it is asked.
+    pub issuer: Issuer,
+}
+
+/// Who issues tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Issuer {
+    /// Anthropic, for Claude logins.
+    #[default]
+    Anthropic,
+    /// OpenAI, for ChatGPT logins.
+    OpenAi,
+}
+
+/// How the body of a question is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Json,
+    /// As a web form; all values are texts or numbers.
+    Pairs,
+}
+
+/// Something asked of an address that may receive tokens.
+#[derive(Clone, Copy)]
+pub(crate) struct Question<'a> {
+    pub(crate) url: &'a TokenUrl,
+    pub(crate) user_agent: Option<&'a str>,
+    pub(crate) body: &'a Value,
+    pub(crate) form: Form,
 }
 
 impl TokenUrl {
@@ -80,13 +119,31 @@ impl TokenUrl {
         if safe && bare { Ok(Self(url)) } else { Err(UnsafeTokenUrl::NotSafe) }
     }
 
-    /// Claude's token endpoint: the variable's value, else the configured one, else the provider's own. Blank is unset.
+    /// An issuer's token endpoint: the variable's value, else the configured one, else its own. Blank is unset.
     ///
     /// # Errors
     /// When the one that counts may not receive tokens.
-    pub fn of_claude(variable: Option<&str>, configured: Option<&str>) -> Result<Self, UnsafeTokenUrl> {
+    pub fn of(issuer: Issuer, variable: Option<&str>, configured: Option<&str>) -> Result<Self, UnsafeTokenUrl> {
         let given = [variable, configured].into_iter().flatten().find(|text| !text.trim().is_empty());
-        Self::parse(given.unwrap_or(CLAUDE_TOKEN_URL))
+        let own = match issuer {
+            Issuer::Anthropic => CLAUDE_TOKEN_URL,
+            Issuer::OpenAi => CODEX_TOKEN_URL,
+        };
+        Self::parse(given.unwrap_or(own))
+    }
+}
+
+impl TokenUrl {
+    pub(crate) fn url(&self) -> &reqwest::Url {
+        &self.0
+    }
+
+    /// Another path of the same host.
+    pub(crate) fn beside(&self, path: &str) -> Option<Self> {
+        let mut url = self.0.clone();
+        url.set_query(None);
+        url.set_path(path);
+        Self::parse(url.as_str()).ok()
     }
 }
 
@@ -109,6 +166,8 @@ pub(crate) struct Grant {
     /// None: the old one stays.
     pub(crate) refresh: Option<Secret>,
     pub(crate) life: Duration,
+    /// When it ends, if the token itself says so.
+    pub(crate) ends: Option<Wall>,
 }
 
 /// Why there is no new token.
@@ -149,18 +208,41 @@ impl TokenExchange {
     }
 
     async fn ask(&self, endpoint: &TokenEndpoint, token: &Secret) -> Result<Answer, Refusal> {
-        let client = if is_loopback(&endpoint.url.0) { &self.loopback } else { &self.outside };
+        let (client, scope) = match endpoint.issuer {
+            Issuer::Anthropic => (CLAUDE_CLIENT_ID, CLAUDE_SCOPES),
+            Issuer::OpenAi => (CODEX_CLIENT_ID, CODEX_REFRESH_SCOPES),
+        };
         let body = json!({
             "grant_type": "refresh_token",
             "refresh_token": token.expose(),
-            "client_id": CLAUDE_CLIENT_ID,
-            "scope": CLAUDE_SCOPES,
+            "client_id": client,
+            "scope": scope,
         });
+        let user_agent = endpoint.user_agent.as_deref();
+        self.send(Question { url: &endpoint.url, user_agent, body: &body, form: Form::Json }).await
+    }
+
+    /// Asks something, and gives status and body; why not, in words of ours.
+    pub(crate) async fn ask_for(&self, question: Question<'_>) -> Result<(u16, Zeroizing<Vec<u8>>), String> {
+        match within(TIME_LIMIT_SECONDS, self.send(question)).await {
+            Some(Ok(answer)) => Ok((answer.status, answer.body)),
+            Some(Err(Refusal::NotNow { detail, .. })) => Err(detail),
+            Some(Err(Refusal::GrantDead { code })) => Err(code.to_owned()),
+            None => Err(format!("no answer within {TIME_LIMIT_SECONDS} s")),
+        }
+    }
+
+    async fn send(&self, question: Question<'_>) -> Result<Answer, Refusal> {
+        let Question { url, user_agent, body, form } = question;
+        let client = if is_loopback(&url.0) { &self.loopback } else { &self.outside };
         let request = client
-            .post(endpoint.url.0.clone())
-            .header(USER_AGENT, endpoint.user_agent.as_deref().unwrap_or(OWN_USER_AGENT))
-            .header(ACCEPT, "application/json")
-            .json(&body);
+            .post(url.0.clone())
+            .header(USER_AGENT, user_agent.unwrap_or(OWN_USER_AGENT))
+            .header(ACCEPT, "application/json");
+        let request = match form {
+            Form::Json => request.json(body),
+            Form::Pairs => request.form(body),
+        };
         let response = request.send().await.map_err(|error| not_now(describe(&error).to_owned()))?;
         Answer::take(response).await
     }
@@ -250,6 +332,7 @@ fn grant(body: &[u8]) -> Option<Grant> {
     let refresh = body.refresh_token.filter(|token| !token.trim().is_empty());
     let stated = body.expires_in.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     Some(Grant {
+        ends: jwt::expiry(&body.access_token),
         access: Secret::parse(&body.access_token).ok()?,
         refresh: refresh.map(|token| Secret::parse(&token)).transpose().ok()?,
         life: stated.filter(|life| *life >= Duration::from_secs(1)).unwrap_or(DEFAULT_LIFE),
@@ -357,7 +440,7 @@ mod tests {
 
     #[test]
     fn the_variable_wins_over_the_configuration_and_an_unsafe_one_is_an_error() {
-        let of = |variable, configured| TokenUrl::of_claude(variable, configured);
+        let of = |variable, configured| TokenUrl::of(Issuer::Anthropic, variable, configured);
         assert_eq!(of(Some(" "), None), TokenUrl::parse(CLAUDE_TOKEN_URL));
         assert_eq!(of(None, Some("https://b.test/t")), TokenUrl::parse("https://b.test/t"));
         assert_eq!(of(Some("http://127.0.0.1:9/t"), Some("https://b.test/t")), TokenUrl::parse("http://127.0.0.1:9/t"));

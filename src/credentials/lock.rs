@@ -41,15 +41,15 @@ pub(crate) const TOUCH_EVERY: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct RefreshLock {
     folders: Vec<FolderLock>,
-    // Last, so that it is released last.
-    _file: LockFile,
+    // Last, so that they are released last.
+    _files: Vec<LockFile>,
 }
 
 /// The way to a [`RefreshLock`]: each step takes what is free and says what it still waits for.
 #[derive(Debug)]
 pub(crate) struct LockAttempt {
-    credential: PathBuf,
-    file: Option<LockFile>,
+    credentials: Vec<PathBuf>,
+    files: Vec<LockFile>,
     folders: Vec<FolderLock>,
 }
 
@@ -65,31 +65,37 @@ pub(crate) enum Step {
 impl LockAttempt {
     /// Sets out for the locks of a credential file.
     pub(crate) fn on(credential: &Path) -> Self {
-        Self { credential: credential.to_owned(), file: None, folders: Vec::new() }
+        Self::on_all(vec![credential.to_owned()])
+    }
+
+    /// Sets out for the locks of several credential files, in this order; at least one.
+    pub(crate) fn on_all(credentials: Vec<PathBuf>) -> Self {
+        Self { credentials, files: Vec::new(), folders: Vec::new() }
     }
 
     /// Takes what is free. Never waits.
     pub(crate) fn step(mut self) -> io::Result<Step> {
-        let file = match self.file.take() {
-            Some(file) => file,
-            None => match LockFile::take(&self.credential)? {
-                Ok(file) => file,
-                Err(holder) => return Ok(Step::Blocked(self, holder)),
-            },
-        };
         self.folders.iter().for_each(FolderLock::touch);
-        let wanted = folders_of(&self.credential)?;
-        for folder in wanted.into_iter().skip(self.folders.len()) {
-            match FolderLock::take(&folder, &file)? {
+        for credential in &self.credentials[self.files.len()..] {
+            match LockFile::take(credential)? {
+                Ok(file) => self.files.push(file),
+                Err(holder) => return Ok(Step::Blocked(self, holder)),
+            }
+        }
+        let mut wanted = Vec::new();
+        for (credential, file) in self.credentials.iter().zip(&self.files) {
+            wanted.extend(folders_of(credential)?.into_iter().map(|folder| (folder, file)));
+        }
+        for (folder, file) in wanted.into_iter().skip(self.folders.len()) {
+            match FolderLock::take(&folder, file)? {
                 Taking::Taken(lock) => self.folders.push(lock),
                 Taking::Impossible => {}
                 Taking::Busy => {
-                    self.file = Some(file);
                     return Ok(Step::Blocked(self, format!("another program holds {}", folder.display())));
                 }
             }
         }
-        Ok(Step::Locked(RefreshLock { folders: self.folders, _file: file }))
+        Ok(Step::Locked(RefreshLock { folders: self.folders, _files: self.files }))
     }
 }
 
@@ -124,7 +130,7 @@ struct LockFile {
 impl LockFile {
     /// The lock, or who holds it.
     fn take(credential: &Path) -> io::Result<Result<Self, String>> {
-        let target = fs::canonicalize(credential)?;
+        let target = followed(credential)?;
         let mut path = target.clone().into_os_string();
         path.push(".duduclaw.lock");
         let path = PathBuf::from(path);
@@ -155,6 +161,17 @@ impl LockFile {
     fn file_system_time(&self) -> Option<SystemTime> {
         touch(&self.file).ok()?;
         self.file.metadata().and_then(|meta| meta.modified()).ok()
+    }
+}
+
+/// The file that a path leads to, whether or not it is there yet.
+fn followed(path: &Path) -> io::Result<PathBuf> {
+    match fs::canonicalize(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Err(error) };
+            Ok(fs::canonicalize(folder)?.join(name))
+        }
+        other => other,
     }
 }
 

@@ -18,6 +18,7 @@ use chacha20poly1305::aead::{Aead, KeyInit, Nonce, Payload};
 use chacha20poly1305::{Key as CipherKey, XChaCha20Poly1305};
 use zeroize::Zeroizing;
 
+pub(super) use key::fill_random;
 pub use key::{Key, KeyError, KeyId, KeyPlaces};
 pub use rekey::{RekeyError, Rekeyed, rekey};
 

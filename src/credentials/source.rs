@@ -9,7 +9,7 @@ use std::sync::Arc;
 use duduclaw_actors::clock::Wall;
 use duduclaw_actors::id::CredentialKind;
 
-use super::document::{Document, Login, Seals};
+use super::document::{Document, Login, Proof, Seals};
 use super::error::SourceError;
 use super::file::{self, FileStamp};
 use super::identity::{self, IdentityFacts};
@@ -60,7 +60,57 @@ pub fn process_environment() -> Environment {
 #[derive(Debug)]
 pub(crate) struct Reading {
     pub(crate) login: Login,
-    pub(crate) stamp: Option<FileStamp>,
+    pub(crate) stamp: Option<SourceStamp>,
+    /// Whether our copy of another program's login is what that holds now.
+    pub(crate) copy: Copied,
+}
+
+/// Whether our copy of another program's login is what that holds now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Copied {
+    /// It is, or there is none.
+    Same,
+    /// It is an older one.
+    Older,
+}
+
+/// A source's files at one moment: what tells whether they changed without reading them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SourceStamp {
+    file: (PathBuf, FileStamp),
+    /// The file of another program that it is a copy of, if that is there.
+    origin: Option<(PathBuf, Option<FileStamp>)>,
+}
+
+/// The login of a source in the file that counts.
+pub(crate) struct Opened {
+    /// That file.
+    pub(crate) path: PathBuf,
+    pub(crate) document: Document,
+    pub(crate) reading: Reading,
+}
+
+impl SourceStamp {
+    /// Whether the files are still so.
+    pub(crate) fn holds(&self) -> bool {
+        FileStamp::at(&self.file.0) == Some(self.file.1)
+            && self.origin.as_ref().is_none_or(|(path, stamp)| FileStamp::at(path) == *stamp)
+    }
+
+    /// The file that it is a copy of.
+    pub(crate) fn origin(&self) -> Option<&Path> {
+        self.origin.as_ref().map(|(path, _)| path.as_path())
+    }
+
+    /// The same after one of the files was written.
+    pub(crate) fn after(mut self, path: &Path, stamp: FileStamp) -> Self {
+        if self.file.0 == path {
+            self.file.1 = stamp;
+        } else if let Some(origin) = self.origin.as_mut().filter(|origin| origin.0 == path) {
+            origin.1 = Some(stamp);
+        }
+        self
+    }
 }
 
 /// A secret as its source holds it now; nothing was renewed.
@@ -114,19 +164,33 @@ impl SecretSource {
     /// Reads the secret; `None` where none is held here.
     pub(crate) fn read(&self, environment: &Environment, sealer: &Sealer) -> Result<Option<Reading>, SourceError> {
         match self {
-            Self::CredentialsFile(path) | Self::StoreFile(path) => self.read_file(path, sealer).map(Some),
+            Self::CredentialsFile(_) | Self::StoreFile(_) => {
+                self.open(sealer).map(|opened| opened.map(|opened| opened.reading))
+            }
             Self::TokenEnv(name) => variable(name, environment, CredentialKind::SetupToken).map(Some),
             Self::ApiKeyEnv(name) => variable(name, environment, CredentialKind::ApiKey).map(Some),
             Self::Keychain { .. } | Self::None => Ok(None),
         }
     }
 
-    fn read_file(&self, path: &Path, sealer: &Sealer) -> Result<Reading, SourceError> {
+    /// The login of its file, or of the file that it is a copy of: `None` if it is no file.
+    pub(crate) fn open(&self, sealer: &Sealer) -> Result<Option<Opened>, SourceError> {
+        let Some(path) = self.path() else { return Ok(None) };
         let (bytes, stamp) = file::read(path)?;
         let document = Document::parse(path, &bytes)?;
-        let mut login = self.with_seals(sealer, |seals| document.login(path, seals))?;
+        let link = document.link().filter(|_| matches!(self, Self::StoreFile(_)));
+        let own = self.with_seals(sealer, |seals| document.login(path, seals));
+        let mut stamp = SourceStamp { file: (path.to_owned(), stamp), origin: None };
+        if let Some(origin) = link {
+            match linked(&origin, &document.facts())? {
+                Linked::Same(opened) => return Ok(Some(opened.of_copy(&stamp, own.ok()))),
+                Linked::Gone(origin_stamp) => stamp.origin = Some((origin, origin_stamp)),
+            }
+        }
+        let mut login = own?;
         login.facts = identity::completed(login.facts, self);
-        Ok(Reading { login, stamp: Some(stamp) })
+        let reading = Reading { login, stamp: Some(stamp), copy: Copied::Same };
+        Ok(Some(Opened { path: path.to_owned(), document, reading }))
     }
 
     /// Does something with the values of the file: those of our own store are sealed, for the account that the file
@@ -143,6 +207,53 @@ impl SecretSource {
     }
 }
 
+/// What the file holds that a stored login is a copy of.
+enum Linked {
+    /// The same account's login, which counts.
+    Same(Box<Opened>),
+    /// Nothing, or another account's: the copy is all there is.
+    Gone(Option<FileStamp>),
+}
+
+/// Looks at the file that a stored login of this account is a copy of. Somebody who logged out there, or in as somebody
+/// else, has left the copy to us; a file that makes no sense has not.
+fn linked(origin: &Path, known: &IdentityFacts) -> Result<Linked, SourceError> {
+    let source = SecretSource::CredentialsFile(origin.to_owned());
+    let opened = match source.open(&Sealer::none()) {
+        Ok(Some(opened)) => opened,
+        Ok(None) | Err(SourceError::Missing { .. }) => return Ok(Linked::Gone(None)),
+        Err(error) => return Err(error),
+    };
+    let differ = |a: &Option<String>, b: &Option<String>| a.is_some() && b.is_some() && a != b;
+    let found = &opened.reading.login.facts;
+    if differ(&found.uuid, &known.uuid) || differ(&found.organization, &known.organization) {
+        return Ok(Linked::Gone(FileStamp::at(origin)));
+    }
+    Ok(Linked::Same(Box::new(opened)))
+}
+
+impl Opened {
+    /// The login as that of the copy whose files are so: what only the copy knows is kept.
+    fn of_copy(mut self: Box<Self>, own: &SourceStamp, copy: Option<Login>) -> Self {
+        let login = &mut self.reading.login;
+        if let Some(copy) = &copy {
+            let facts = &copy.facts;
+            let known = login.facts.clone();
+            login.facts = IdentityFacts {
+                uuid: known.uuid.or_else(|| facts.uuid.clone()),
+                organization: known.organization.or_else(|| facts.organization.clone()),
+                plan: known.plan.or_else(|| facts.plan.clone()),
+            };
+            login.proof = copy.proof;
+        }
+        let is_same = copy.is_some_and(|copy| copy.pair() == login.pair());
+        self.reading.copy = if is_same { Copied::Same } else { Copied::Older };
+        let seen = self.reading.stamp.take().map(|stamp| stamp.file.1);
+        self.reading.stamp = Some(SourceStamp { file: own.file.clone(), origin: Some((self.path.clone(), seen)) });
+        *self
+    }
+}
+
 /// The account that a file of the store is of: `family/name`.
 pub(crate) fn store_name(path: &Path) -> String {
     let text = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
@@ -155,7 +266,8 @@ fn variable(name: &str, environment: &Environment, kind: CredentialKind) -> Resu
         .map_err(|problem| SourceError::Variable { name: name.to_owned(), problem })?;
     check_kind(name, secret.shape(), kind)?;
     let facts = IdentityFacts::default();
-    Ok(Reading { login: Login { kind, access: secret, refresh: None, expires_at: None, facts }, stamp: None })
+    let login = Login { kind, access: secret, refresh: None, expires_at: None, facts, proof: Proof::Found };
+    Ok(Reading { login, stamp: None, copy: Copied::Same })
 }
 
 /// An OAuth token in the place of a key, or the reverse, can only be refused by the provider: said here instead.

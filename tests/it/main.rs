@@ -12,6 +12,7 @@
 
 mod access;
 mod accounts;
+mod accounts_add;
 mod agreement;
 mod amplification;
 mod binary;

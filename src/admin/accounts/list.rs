@@ -75,7 +75,7 @@ fn listed(call: &Call, look: &Look<'_>, element: &Element, id: AccountId) -> Opt
     })
 }
 
-fn kind(kind: CredentialKind) -> &'static str {
+pub(super) fn kind(kind: CredentialKind) -> &'static str {
     match kind {
         CredentialKind::Oauth => "oauth",
         CredentialKind::SetupToken => "setup_token",

@@ -17,7 +17,25 @@ use crate::cli::{Ended, Exit, Globals, say};
 use crate::config::surroundings::Machine;
 use crate::config::topology::{NameError, Topology};
 
-pub(super) async fn run(globals: &Globals, account: &str, change: Change) -> anyhow::Result<Exit> {
+/// What somebody wants of an account's entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    Switch(Switch),
+    Priority(u32),
+    Remove,
+}
+
+impl Wish {
+    fn change(self) -> Change {
+        match self {
+            Self::Switch(switch) => Change::Switch(switch),
+            Self::Priority(priority) => Change::Priority(priority),
+            Self::Remove => Change::Remove,
+        }
+    }
+}
+
+pub(super) async fn run(globals: &Globals, account: &str, change: Wish) -> anyhow::Result<Exit> {
     let told = match Control::look(globals)? {
         Some(daemon) => by_daemon(&daemon, account, change).await?,
         None => by_ourselves(globals, account, change)?,
@@ -26,9 +44,9 @@ pub(super) async fn run(globals: &Globals, account: &str, change: Change) -> any
     Ok(Exit::Done)
 }
 
-async fn by_daemon(daemon: &Control, account: &str, change: Change) -> anyhow::Result<String> {
+async fn by_daemon(daemon: &Control, account: &str, change: Wish) -> anyhow::Result<String> {
     let (verb, params) = asked(account, change);
-    if change == Change::Remove {
+    if change == Wish::Remove {
         let RemovedAnswer { removed } = daemon.call(verb, params).await?;
         return Ok(format!("{removed}: removed from the configuration; its login stays where it is"));
     }
@@ -36,30 +54,30 @@ async fn by_daemon(daemon: &Control, account: &str, change: Change) -> anyhow::R
     Ok(format!("{}: {}, priority {}", account.id, label(&account.standing), account.standing.priority))
 }
 
-fn asked(account: &str, change: Change) -> (&'static str, Value) {
+fn asked(account: &str, change: Wish) -> (&'static str, Value) {
     match change {
-        Change::Switch(Switch::On) => ("accounts.enable", json!({ "account": account })),
-        Change::Switch(Switch::Off) => ("accounts.disable", json!({ "account": account })),
-        Change::Priority(priority) => ("accounts.priority", json!({ "account": account, "priority": priority })),
-        Change::Remove => ("accounts.remove", json!({ "account": account })),
+        Wish::Switch(Switch::On) => ("accounts.enable", json!({ "account": account })),
+        Wish::Switch(Switch::Off) => ("accounts.disable", json!({ "account": account })),
+        Wish::Priority(priority) => ("accounts.priority", json!({ "account": account, "priority": priority })),
+        Wish::Remove => ("accounts.remove", json!({ "account": account })),
     }
 }
 
-fn by_ourselves(globals: &Globals, account: &str, change: Change) -> anyhow::Result<String> {
+fn by_ourselves(globals: &Globals, account: &str, change: Wish) -> anyhow::Result<String> {
     let mut configuration = Configuration::new(globals.named(), Arc::new(Machine));
     let loaded = configuration.load();
     let Some(ready) = loaded.ready else {
         bail!("the configuration has errors, so it is not changed; `duduclaw check` shows them");
     };
     let entry = meant(&ready.topology, account, change).map_err(|why| failed(&why.to_string(), Some(why.hint())))?;
-    let entries = concerned(&ready.topology, &entry, change);
-    let done = configuration.trial().and_then(|trial| trial.amend(&entries, change));
-    let done = done.map_err(|why| failed(&why.to_string(), why.hint(&ready.topology, change)))?;
+    let entries = concerned(&ready.topology, &entry, change.change());
+    let done = configuration.trial().and_then(|trial| trial.amend(&entries, change.change()));
+    let done = done.map_err(|why| failed(&why.to_string(), why.hint(&ready.topology, change.change())))?;
     Ok(told(&entry, change, done))
 }
 
-fn meant(topology: &Topology, account: &str, change: Change) -> Result<EntryId, NameError> {
-    if change == Change::Remove {
+fn meant(topology: &Topology, account: &str, change: Wish) -> Result<EntryId, NameError> {
+    if change == Wish::Remove {
         return topology.entry_named(account).map(|entry| entry.id.clone());
     }
     let id = topology.account_named(account)?;
@@ -67,12 +85,12 @@ fn meant(topology: &Topology, account: &str, change: Change) -> Result<EntryId, 
     Ok(entry.expect("an account has an entry that represents it").id.clone())
 }
 
-fn told(entry: &EntryId, change: Change, done: Amended) -> String {
+fn told(entry: &EntryId, change: Wish, done: Amended) -> String {
     let what = match change {
-        Change::Switch(Switch::On) => "enabled".to_owned(),
-        Change::Switch(Switch::Off) => "disabled".to_owned(),
-        Change::Priority(priority) => format!("priority {priority}"),
-        Change::Remove => "removed from the configuration; its login stays where it is".to_owned(),
+        Wish::Switch(Switch::On) => "enabled".to_owned(),
+        Wish::Switch(Switch::Off) => "disabled".to_owned(),
+        Wish::Priority(priority) => format!("priority {priority}"),
+        Wish::Remove => "removed from the configuration; its login stays where it is".to_owned(),
     };
     match done {
         Amended::Written => format!("{entry}: {what}; it acts when a daemon starts"),

@@ -347,7 +347,7 @@ fn first_sealed(accounts: &Path) -> Option<PathBuf> {
     files.map(|file| file.path()).find(holds)
 }
 
-pub(super) fn fill_random(bytes: &mut [u8]) -> io::Result<()> {
+pub(in crate::credentials) fn fill_random(bytes: &mut [u8]) -> io::Result<()> {
     let filled = rustix::rand::getrandom(&mut *bytes, rustix::rand::GetRandomFlags::empty())?;
     if filled == bytes.len() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }

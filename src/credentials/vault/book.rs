@@ -13,17 +13,17 @@
 
 use std::time::Duration;
 
-use duduclaw_actors::clock::{Deadline, Timestamp, Wall};
+use duduclaw_actors::clock::{Deadline, Timestamp};
 use duduclaw_actors::id::Generation;
 use duduclaw_actors::outcome::Cause;
 
 use super::news::CredentialNews;
 use super::view::{Grant, Held, Holding, View};
-use crate::credentials::document::{Login, NewTokens, Pair};
+use crate::credentials::document::{Login, NewTokens, Pair, Proof};
 use crate::credentials::error::SourceError;
 use crate::credentials::file::FileStamp;
 use crate::credentials::secret::{Fingerprint, Secret};
-use crate::credentials::source::Reading;
+use crate::credentials::source::{Reading, SourceStamp};
 use crate::credentials::trace::Trace;
 
 /// A token with less time left is renewed on use.
@@ -37,7 +37,7 @@ pub(super) struct Book {
     login: Option<Login>,
     /// The pair that the source held when last looked at, from which `login` descends.
     basis: Option<Pair>,
-    stamp: Option<FileStamp>,
+    stamp: Option<SourceStamp>,
     generation: Generation,
     broken: Option<Cause>,
     /// Why it could not be had before the first look.
@@ -136,6 +136,7 @@ impl Book {
     /// Takes a pair that somebody else put into the source.
     fn adopt(&mut self, login: Login) -> Option<CredentialNews> {
         let change = self.change_to(&login);
+        let proof = login.proof;
         if self.dead != login.pair().refresh {
             self.dead = None;
         }
@@ -154,7 +155,10 @@ impl Book {
             Change::Replacement => {
                 // Whoever renewed a login, its provider gives tokens of the same life; of another one nothing is known.
                 self.renew_before = None;
-                Some(CredentialNews::Replaced { generation })
+                Some(match proof {
+                    Proof::Found => CredentialNews::Replaced { generation },
+                    Proof::Pending => CredentialNews::ReplacedUnverified { generation },
+                })
             }
         }
     }
@@ -165,6 +169,7 @@ impl Book {
             (Some(trace), _) => trace,
             (None, Before::Known(trace)) => trace.clone(),
             (None, Before::Torn) => return Change::Replacement,
+            (None, Before::Unknown) if login.proof == Proof::Pending => return Change::Replacement,
             (None, Before::Unknown) => return Change::None,
         };
         if known.is_of(login) {
@@ -203,7 +208,7 @@ impl Book {
     }
 
     /// The newest pair is in the source now.
-    pub(super) fn saved(&mut self, stamp: FileStamp) {
+    pub(super) fn saved(&mut self, stamp: SourceStamp) {
         self.stamp = Some(stamp);
         self.basis = self.login.as_ref().map(Login::pair);
     }
@@ -247,9 +252,14 @@ impl Book {
         self.basis
     }
 
+    /// One of the source's files was written by us, with nothing new in it.
+    pub(super) fn wrote(&mut self, path: &std::path::Path, stamp: FileStamp) {
+        self.stamp = self.stamp.take().map(|known| known.after(path, stamp));
+    }
+
     /// The stamp of the source when last read.
-    pub(super) fn stamp(&self) -> Option<FileStamp> {
-        self.stamp
+    pub(super) fn stamp(&self) -> Option<&SourceStamp> {
+        self.stamp.as_ref()
     }
 
     /// Whether the newest pair is in the source, too.
@@ -260,15 +270,18 @@ impl Book {
 
     /// The pair to be saved, as it would be written.
     pub(super) fn unsaved(&self) -> Option<NewTokens> {
-        let login = self.login().filter(|_| self.is_saved() == Saved::No)?;
-        let refresh = login.refresh.clone()?;
-        let expires_at = login.expires_at.unwrap_or(Wall(0));
-        Some(NewTokens { access: login.access.clone(), refresh, expires_at })
+        self.login().filter(|_| self.is_saved() == Saved::No)?.tokens()
     }
 
     /// What requests may see.
     pub(super) fn view(&self) -> View {
-        View { holding: self.holding(), grant: self.grant(), retry: self.retry, saved: self.is_saved() }
+        View {
+            holding: self.holding(),
+            grant: self.grant(),
+            retry: self.retry,
+            saved: self.is_saved(),
+            origin: self.stamp.as_ref().and_then(SourceStamp::origin).map(std::path::Path::to_owned),
+        }
     }
 
     fn holding(&self) -> Holding {

@@ -26,6 +26,11 @@ pub enum CredentialNews {
         /// The new credential's generation.
         generation: Generation,
     },
+    /// Another credential took its place, or is the first, and its check could not be completed when it was saved.
+    ReplacedUnverified {
+        /// The new credential's generation.
+        generation: Generation,
+    },
     /// The secret can no longer be had.
     Broke {
         /// Why, as a cause of state.

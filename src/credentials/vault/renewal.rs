@@ -5,7 +5,6 @@
 //! long as the file still holds the token that was spent; a write that fails is tried again while the new token serves
 //! from memory.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -136,8 +135,9 @@ impl Renewal<'_> {
     /// Takes the locks. Waits for others by looking again and again, so that what they write is seen at once and a
     /// holder that never lets go stops nobody for good.
     async fn lock(&self) -> Result<RefreshLock, Landing> {
-        let path = self.slot.path().map(Path::to_owned).ok_or(Landing::NotRenewable)?;
-        let mut attempt = LockAttempt::on(&path);
+        let paths = self.slot.locked_paths();
+        let shown = paths.first().map(|path| path.display().to_string()).ok_or(Landing::NotRenewable)?;
+        let mut attempt = LockAttempt::on_all(paths);
         let (mut nap, mut waited) = (FIRST_NAP, Duration::ZERO);
         let since = self.world.clock.now();
         loop {
@@ -148,7 +148,7 @@ impl Renewal<'_> {
                     holder
                 }
                 Err(error) => {
-                    return Err(self.postpone(format!("{} cannot be locked: {error}", path.display()), None).await);
+                    return Err(self.postpone(format!("{shown} cannot be locked: {error}"), None).await);
                 }
             };
             if waited >= LOCK_PATIENCE {
@@ -204,7 +204,8 @@ impl Renewal<'_> {
     async fn keep(&self, spent: Secret, grant: exchange::Grant, asked: Timestamp) -> Landing {
         let life = grant.life;
         let refresh = grant.refresh.unwrap_or(spent);
-        let tokens = NewTokens { access: grant.access, refresh, expires_at: asked.wall.plus(life) };
+        let tokens =
+            NewTokens { access: grant.access, refresh, expires_at: grant.ends.unwrap_or(asked.wall.plus(life)) };
         let mut book = self.slot.book().await;
         let renewed = book.take_renewal(tokens, life);
         let saved = self.slot.save(self.world, &mut book).await;

@@ -1,7 +1,7 @@
 //! One account in the vault: its book behind a lock, the snapshot that requests read, and the way to its source.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use super::news::CredentialNews;
 use super::renewal::{self, Landing, Progress, Purpose};
 use super::view::View;
 use super::{Assignment, VaultParts};
-use crate::credentials::document::{Document, NewTokens};
+use crate::credentials::document::{Document, NewTokens, Seals};
 use crate::credentials::error::SourceError;
 use crate::credentials::exchange::TokenEndpoint;
-use crate::credentials::file::{self, FileStamp};
+use crate::credentials::file;
 use crate::credentials::lock::{LockAttempt, Step};
 use crate::credentials::seal::{SealError, Sealer};
 use crate::credentials::secret::Fingerprint;
-use crate::credentials::source::{Reading, SecretSource};
+use crate::credentials::source::{Copied, Opened, Reading, SecretSource, SourceStamp};
 use crate::credentials::trace::Trace;
 
 /// A file that another program may be writing is read this often before it counts as broken.
@@ -48,7 +48,7 @@ pub(super) enum Look {
 
 /// What writing a renewed pair back came to.
 pub(super) enum Written {
-    Done(FileStamp),
+    Done(SourceStamp),
     /// The file holds another pair by now: nothing was written.
     Overtaken(Reading),
 }
@@ -100,8 +100,16 @@ impl Slot {
         self.endpoint.as_ref()
     }
 
-    pub(super) fn path(&self) -> Option<&Path> {
-        self.source.path()
+    /// Its files: its own, then the one that it is a copy of.
+    pub(super) fn paths(&self) -> Vec<PathBuf> {
+        self.source.path().map(Path::to_owned).into_iter().chain(self.view().origin.clone()).collect()
+    }
+
+    /// The files whose locks keep others from renewing what is renewed here. A folder that is gone has no lock.
+    pub(super) fn locked_paths(&self) -> Vec<PathBuf> {
+        let is_lockable = |path: &PathBuf| path.parent().is_some_and(Path::is_dir);
+        let own = self.source.path().map(Path::to_owned);
+        own.into_iter().chain(self.view().origin.clone().filter(is_lockable)).collect()
     }
 
     /// What requests see.
@@ -155,25 +163,52 @@ impl Slot {
     /// Reads the source and takes what it gives.
     pub(super) async fn reread(self: &Arc<Self>, world: &VaultParts, look: Look) {
         let mut book = self.book().await;
-        let known = book.stamp();
-        let slot = Arc::clone(self);
-        if look == Look::IfChanged && blocking(move || slot.is_unchanged(known)).await {
+        let known = book.stamp().cloned();
+        if look == Look::IfChanged && blocking(move || known.is_some_and(|known| known.holds())).await {
             return;
         }
         let reading = self.read_patiently(world).await;
+        let copy = reading.as_ref().ok().and_then(Option::as_ref).map_or(Copied::Same, |reading| reading.copy);
         let news = book.take_reading(reading);
         self.publish(world, &book, news);
+        if copy == Copied::Older
+            && let Some(tokens) = book.login().and_then(|login| login.tokens())
+        {
+            let (slot, sealer) = (Arc::clone(self), world.sealer.clone());
+            if let Some(stamp) = blocking(move || slot.copy_over(&tokens, &sealer, look)).await {
+                book.wrote(self.source.path().unwrap_or(Path::new("")), stamp);
+            }
+        }
     }
 
-    fn is_unchanged(&self, known: Option<FileStamp>) -> bool {
-        known.is_some() && self.path().and_then(FileStamp::at) == known
+    /// Brings our copy of another program's login up to date. What fails leaves it as it was, for the next look.
+    fn copy_over(&self, tokens: &NewTokens, sealer: &Sealer, look: Look) -> Option<file::FileStamp> {
+        let path = self.source.path()?;
+        let _lock = match look {
+            // Whoever looks so has the lock.
+            Look::Always => None,
+            Look::IfChanged => match LockAttempt::on(path).step() {
+                Ok(Step::Locked(lock)) => Some(lock),
+                Ok(Step::Blocked(..)) | Err(_) => return None,
+            },
+        };
+        self.write_copy(path, tokens, sealer)
+            .inspect_err(|error| tracing::warn!(%error, "the copy of a login could not be brought up to date"))
+            .ok()
+    }
+
+    fn write_copy(&self, path: &Path, tokens: &NewTokens, sealer: &Sealer) -> Result<file::FileStamp, SaveError> {
+        let (bytes, _) = file::read(path)?;
+        let document = Document::parse(path, &bytes)?;
+        let bytes = self.source.with_seals(sealer, |seals| document.with_tokens(tokens, seals))?;
+        file::replace(path, &bytes).map_err(|source| SaveError::Write { path: path.display().to_string(), source })
     }
 
     async fn read_patiently(self: &Arc<Self>, world: &VaultParts) -> Result<Option<Reading>, SourceError> {
         let mut reading = self.read_once(world).await;
         for _ in 1..READS {
             match &reading {
-                Err(error) if self.source.is_foreign() && error.may_be_half_written() => {
+                Err(error) if self.is_shared() && error.may_be_half_written() => {
                     tokio::time::sleep(BETWEEN_READS).await;
                     reading = self.read_once(world).await;
                 }
@@ -181,6 +216,11 @@ impl Slot {
             }
         }
         reading
+    }
+
+    /// Whether another program writes it, perhaps while we read.
+    fn is_shared(&self) -> bool {
+        self.source.is_foreign() || self.view().origin.is_some()
     }
 
     async fn read_once(self: &Arc<Self>, world: &VaultParts) -> Result<Option<Reading>, SourceError> {
@@ -228,22 +268,33 @@ impl Slot {
         tokens: &NewTokens,
         sealer: &Sealer,
     ) -> Result<Written, SaveError> {
-        let path = self.path().ok_or(SaveError::NoFile)?;
-        let (bytes, stamp) = file::read(path)?;
-        let document = Document::parse(path, &bytes)?;
-        let login = self.source.with_seals(sealer, |seals| document.login(path, seals))?;
-        if login.pair().refresh != expected {
-            return Ok(Written::Overtaken(Reading { login, stamp: Some(stamp) }));
+        let Opened { path, document, reading } = self.source.open(sealer)?.ok_or(SaveError::NoFile)?;
+        let Some(stamp) = reading.stamp.clone().filter(|_| reading.login.pair().refresh == expected) else {
+            return Ok(Written::Overtaken(reading));
+        };
+        let own = self.source.path().filter(|own| **own != path);
+        let bytes = match own {
+            None => self.source.with_seals(sealer, |seals| document.with_tokens(tokens, seals))?,
+            Some(_) => document.with_tokens(tokens, &Seals::FOREIGN)?,
+        };
+        let failed = |source| SaveError::Write { path: path.display().to_string(), source };
+        let mut stamp = stamp.after(&path, file::replace(&path, &bytes).map_err(failed)?);
+        if let Some(own) = own {
+            match self.write_copy(own, tokens, sealer) {
+                Ok(written) => stamp = stamp.after(own, written),
+                Err(error) => tracing::warn!(%error, "the copy of a renewed login could not be written"),
+            }
         }
-        let bytes = self.source.with_seals(sealer, |seals| document.with_tokens(tokens, seals))?;
-        let written = file::replace(path, &bytes);
-        written.map(Written::Done).map_err(|source| SaveError::Write { path: path.display().to_string(), source })
+        Ok(Written::Done(stamp))
     }
 
     /// Another try at writing, if no other process is at it.
     async fn save_late(self: &Arc<Self>, world: &VaultParts) {
-        let Some(path) = self.path().map(Path::to_owned) else { return };
-        let Ok(Step::Locked(_lock)) = blocking(move || LockAttempt::on(&path).step()).await else { return };
+        let paths = self.locked_paths();
+        if paths.is_empty() {
+            return;
+        }
+        let Ok(Step::Locked(_lock)) = blocking(move || LockAttempt::on_all(paths).step()).await else { return };
         let mut book = self.book().await;
         if let Ok(overtaken) = self.save(world, &mut book).await {
             self.publish(world, &book, overtaken.unwrap_or_else(|| vec![CredentialNews::Saved]));

@@ -18,7 +18,7 @@ use duduclaw_actors::clock::{Clock, ManualClock, Timestamp};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::credentials::exchange::TokenUrl;
+use crate::credentials::exchange::{Issuer, TokenUrl};
 
 const ACCOUNT: AccountId = AccountId(7);
 /// The time at which tests begin, in milliseconds.
@@ -75,7 +75,7 @@ impl Endpoint {
     }
 
     fn endpoint(&self) -> TokenEndpoint {
-        TokenEndpoint { url: self.url.clone(), user_agent: None }
+        TokenEndpoint { url: self.url.clone(), user_agent: None, issuer: Issuer::Anthropic }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What requests see of a credential: a snapshot, read without a lock.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,6 +97,8 @@ pub(super) struct View {
     pub(super) grant: Grant,
     pub(super) retry: Option<Deadline>,
     pub(super) saved: Saved,
+    /// The file of another program that the source is a copy of.
+    pub(super) origin: Option<PathBuf>,
 }
 
 impl Held {

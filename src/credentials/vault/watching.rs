@@ -41,9 +41,9 @@ impl Vault {
     /// The folders of all files, and of what they lead to: a file that is replaced is seen in its folder only.
     fn folders(&self) -> HashSet<PathBuf> {
         let slots = self.slots.load();
-        let files = slots.values().filter_map(|slot| slot.path());
+        let files = slots.values().flat_map(|slot| slot.paths());
         let led_to = |file: &Path| std::fs::canonicalize(file).ok();
-        let all = files.flat_map(|file| [Some(file.to_owned()), led_to(file)]).flatten();
+        let all = files.flat_map(|file| [led_to(&file), Some(file)]).flatten();
         all.filter_map(|file| file.parent().map(Path::to_owned)).collect()
     }
 }

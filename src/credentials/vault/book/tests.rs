@@ -1,5 +1,7 @@
 use super::*;
 use crate::credentials::identity::IdentityFacts;
+use crate::credentials::source::Copied;
+use duduclaw_actors::clock::Wall;
 use duduclaw_actors::id::CredentialKind;
 use std::path::Path;
 
@@ -10,11 +12,18 @@ fn secret(text: &str) -> Secret {
 fn login(access: &str, refresh: Option<&str>) -> Login {
     let kind = if refresh.is_some() { CredentialKind::Oauth } else { CredentialKind::SetupToken };
     let facts = IdentityFacts { uuid: Some("u".into()), ..IdentityFacts::default() };
-    Login { kind, access: secret(access), refresh: refresh.map(secret), expires_at: Some(Wall(1_000)), facts }
+    Login {
+        kind,
+        access: secret(access),
+        refresh: refresh.map(secret),
+        expires_at: Some(Wall(1_000)),
+        facts,
+        proof: Proof::Found,
+    }
 }
 
 fn reading(login: Login) -> Result<Option<Reading>, SourceError> {
-    Ok(Some(Reading { login, stamp: None }))
+    Ok(Some(Reading { login, stamp: None, copy: Copied::Same }))
 }
 
 fn book(access: &str, refresh: Option<&str>) -> Book {

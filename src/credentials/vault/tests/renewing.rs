@@ -130,7 +130,9 @@ async fn a_hiccup_at_the_endpoint_keeps_the_account() {
 async fn an_endpoint_that_cannot_be_reached_keeps_the_account() {
     let profile = Profile::ending(-1);
     let closed = TokenUrl::parse("http://127.0.0.1:1/token").expect("loopback");
-    let daemon = Daemon::on(profile.source(), Some(TokenEndpoint { url: closed, user_agent: None })).await;
+    let daemon =
+        Daemon::on(profile.source(), Some(TokenEndpoint { url: closed, user_agent: None, issuer: Issuer::Anthropic }))
+            .await;
     assert!(matches!(daemon.fresh(Patience::Short).await, Err(NotNow::Postponed(_))));
     assert!(
         matches!(&daemon.recorder.all()[..], [CredentialNews::RefreshFailed { detail, .. }] if detail == "no connection")

@@ -9,6 +9,7 @@ fn broke(daemon: &Daemon) -> Vec<(Cause, String)> {
             CredentialNews::Renewed { .. }
             | CredentialNews::Adopted { .. }
             | CredentialNews::Replaced { .. }
+            | CredentialNews::ReplacedUnverified { .. }
             | CredentialNews::ReadAgain { .. }
             | CredentialNews::GrantLost { .. }
             | CredentialNews::RefreshFailed { .. }

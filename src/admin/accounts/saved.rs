@@ -1,0 +1,149 @@
+//! What becomes of an account once its credential is saved: in which pools it serves, and what to write where in none.
+
+use duduclaw_actors::account::health::{HealthEvent, Verdict};
+use duduclaw_actors::id::{CredentialKind, EntryId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::act::deliver;
+use super::list::kind;
+use crate::admin::fault::Fault;
+use crate::admin::verb::Call;
+use crate::amend::{Change, Form, entry_to_add, form_of};
+use crate::config::topology::{Topology, Usable};
+use crate::credentials::{Destination, Proof, Saved, SecretSource};
+
+/// A credential that was saved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SavedAnswer {
+    /// The account, by its provider and name.
+    pub saved: String,
+    /// What kind of secret it holds: `oauth`, `setup_token`, `api_key`.
+    pub kind: String,
+    /// Whether the provider knows it.
+    pub check: SavedCheck,
+    /// Its file in the account store.
+    pub file: String,
+    /// The pools in which it stands now, by its `provider/name` there.
+    pub in_use: Vec<String>,
+    /// What to add to the configuration, where it stands in none.
+    pub entry: Option<String>,
+    /// What is to be known besides.
+    pub notes: Vec<String>,
+}
+
+/// Whether the provider knows a credential.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SavedCheck {
+    /// It does.
+    Valid,
+    /// It could not be asked: the account serves behind the others until it can.
+    Unverified,
+}
+
+/// What is to be done for the account to serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::admin) enum Use {
+    /// Nothing.
+    AsItIs,
+    /// Its entry is added to the configuration, where it stands in no pool.
+    Configured,
+}
+
+/// Takes a saved account into use as far as the configuration goes, and says how far that is.
+pub(in crate::admin) async fn put_to_use(
+    call: &Call,
+    to: &Destination,
+    name: &str,
+    saved: &Saved,
+    wanted: Use,
+) -> Result<SavedAnswer, Fault> {
+    let mut notes = Vec::new();
+    if let Err(refused) = call.desk.keeper.reload().await {
+        notes.push(format!("the configuration is not good, so the account does not serve yet: {refused}"));
+    }
+    // A configuration that is not read again has the same files.
+    call.desk.vault.reload_sources().await;
+    let entry = EntryId { provider: to.provider.as_str().into(), name: name.into() };
+    if wanted == Use::Configured && places(&call.desk.live.load().topology, saved).is_empty() {
+        if let Err(why) = call.desk.keeper.amend(vec![entry.clone()], Change::Add).await {
+            let hint = why.hint(&call.desk.live.load().topology, Change::Add);
+            notes.push(format!("its entry was not added: {why}{}", hint.map_or(String::new(), |h| format!("; {h}"))));
+        }
+    }
+    let live = call.desk.live.load_full();
+    tell_found(&Call { live: live.clone(), ..call.clone() }, saved).await?;
+    let form = form_of(call.desk.keeper.file().as_deref());
+    Ok(SavedAnswer::new(&live.topology, to, name, saved, form).with(notes))
+}
+
+/// A credential that the provider knows ends what was held against it, also if it is the same as before.
+async fn tell_found(call: &Call, saved: &Saved) -> Result<(), Fault> {
+    let source = SecretSource::StoreFile(saved.path.clone());
+    let entry = call.live.topology.entries().iter().find(|entry| entry.source == source);
+    let Some(account) = entry.map(|entry| entry.account).filter(|_| saved.proof == Proof::Found) else {
+        return Ok(());
+    };
+    let known = call.live.topology.roster().accounts.contains_key(&account);
+    let generation = call.desk.vault.status(account).and_then(|status| status.generation);
+    let Some(generation) = generation.filter(|_| known) else { return Ok(()) };
+    let event = HealthEvent::Probed { verdict: Verdict::Valid, generation, sent_at: saved.asked_at };
+    deliver(call, account, event).await
+}
+
+/// The pools in which an account of this file stands.
+fn places(topology: &Topology, saved: &Saved) -> Vec<String> {
+    let source = SecretSource::StoreFile(saved.path.clone());
+    let usable = |at: usize| topology.elements().get(at).is_some_and(|element| element.usable == Usable::Yes);
+    let entries = topology.entries().iter().filter(|entry| entry.source == source && usable(entry.element));
+    entries.map(|entry| entry.id.to_string()).collect()
+}
+
+impl SavedAnswer {
+    /// What is to be said of it under this configuration.
+    #[must_use]
+    pub fn new(topology: &Topology, to: &Destination, name: &str, saved: &Saved, form: Form) -> Self {
+        let entry = EntryId { provider: to.provider.as_str().into(), name: name.into() };
+        let in_use = places(topology, saved);
+        let is_built = topology.elements().iter().any(|e| *e.name == *to.provider && e.usable == Usable::Yes);
+        let mut notes = Vec::new();
+        if saved.proof == Proof::Pending {
+            notes.push(unverified(saved.status));
+        }
+        if saved.uuid.is_none() && saved.kind == CredentialKind::SetupToken {
+            notes.push(
+                "whose token it is, is not known: requests keep the account id that the client sends; --uuid tells it"
+                    .to_owned(),
+            );
+        }
+        if !is_built {
+            notes.push(format!("this version cannot use provider {:?} yet; the account is kept", to.provider));
+        }
+        Self {
+            saved: entry.to_string(),
+            kind: kind(saved.kind).to_owned(),
+            check: match saved.proof {
+                Proof::Found => SavedCheck::Valid,
+                Proof::Pending => SavedCheck::Unverified,
+            },
+            file: saved.path.display().to_string(),
+            entry: (in_use.is_empty() && is_built).then(|| entry_to_add(&entry, form)),
+            in_use,
+            notes,
+        }
+    }
+
+    fn with(mut self, notes: Vec<String>) -> Self {
+        self.notes.extend(notes);
+        self
+    }
+}
+
+fn unverified(status: Option<u16>) -> String {
+    let how = match status {
+        Some(status) => format!("the provider answered {status}"),
+        None => "the provider was not asked, or did not answer".to_owned(),
+    };
+    format!("the credential could not be checked ({how}); it serves behind the others until it was")
+}

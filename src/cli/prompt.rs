@@ -1,0 +1,100 @@
+//! Asking a person at a terminal: for a line, for one of a few things, for a secret that nobody sees.
+//!
+//! Questions go to standard error, so that standard output is the command's alone. Never here: what is asked for.
+
+use std::io::{self, BufRead, IsTerminal, Read, Write};
+
+use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
+use zeroize::Zeroizing;
+
+/// No secret is longer.
+const LONGEST: u64 = 64 * 1024;
+
+/// Whether somebody is there to be asked.
+pub(super) fn is_possible() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// All of standard input, as a secret.
+pub(super) fn standard_input() -> io::Result<Zeroizing<String>> {
+    let mut text = Zeroizing::new(String::with_capacity(4096));
+    io::stdin().lock().take(LONGEST).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// One line of standard input.
+pub(super) fn line(question: &str) -> io::Result<Zeroizing<String>> {
+    say(question)?;
+    let mut text = Zeroizing::new(String::with_capacity(4096));
+    let read = io::stdin().lock().take(LONGEST).read_line(&mut text)?;
+    if read == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(text) }
+}
+
+/// One of these, by its number; the first if nothing is said.
+pub(super) fn choice(question: &str, options: &[&str]) -> io::Result<usize> {
+    loop {
+        say(&format!("{question}\n"))?;
+        for (at, option) in options.iter().enumerate() {
+            say(&format!("  {}) {option}\n", at + 1))?;
+        }
+        let said = line("[1] ")?;
+        match said.trim() {
+            "" => return Ok(0),
+            number => match number.parse::<usize>() {
+                Ok(number) if (1..=options.len()).contains(&number) => return Ok(number - 1),
+                Ok(_) | Err(_) => say("that is none of them\n")?,
+            },
+        }
+    }
+}
+
+/// A secret, which is not shown while it is typed or pasted.
+pub(super) fn hidden(question: &str) -> io::Result<Zeroizing<String>> {
+    let quiet = Quiet::begin()?;
+    let typed = say(question).and_then(|()| typed());
+    drop(quiet);
+    say("\n")?;
+    typed
+}
+
+fn typed() -> io::Result<Zeroizing<String>> {
+    let mut text = Zeroizing::new(String::with_capacity(4096));
+    loop {
+        let Event::Key(KeyEvent { code, modifiers, kind, .. }) = event::read()? else { continue };
+        if kind == KeyEventKind::Release {
+            continue;
+        }
+        match (code, modifiers.contains(KeyModifiers::CONTROL)) {
+            (KeyCode::Char('c' | 'd'), true) => return Err(io::ErrorKind::Interrupted.into()),
+            (KeyCode::Enter, _) => return Ok(text),
+            (KeyCode::Backspace, _) => {
+                text.pop();
+            }
+            (KeyCode::Char('u'), true) => text.clear(),
+            (KeyCode::Char(letter), false) => text.push(letter),
+            (_, _) => {}
+        }
+    }
+}
+
+fn say(text: &str) -> io::Result<()> {
+    let mut err = io::stderr().lock();
+    err.write_all(text.as_bytes())?;
+    err.flush()
+}
+
+/// A terminal that shows nothing of what is typed, until this is dropped.
+struct Quiet;
+
+impl Quiet {
+    fn begin() -> io::Result<Self> {
+        enable_raw_mode().map(|()| Self)
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        let _ = disable_raw_mode();
+    }
+}

@@ -1,0 +1,151 @@
+//! Waiting for the browser: a listener on this machine for one answer. Whatever else knocks is answered and ignored.
+//!
+//! Never here: what the code is worth.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_TYPE, HeaderValue, REFERRER_POLICY};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use reqwest::Url;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
+
+use super::{LoginAttempt, LoginCode};
+
+/// How long a browser may take.
+const WITHIN: Duration = Duration::from_secs(300);
+/// How long one knock may take to say what it wants.
+const KNOCK_WITHIN: Duration = Duration::from_secs(10);
+/// How long the last answer may take to be sent.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// A listener for one answer.
+pub(crate) struct Listening {
+    listener: TcpListener,
+    path: &'static str,
+    port: u16,
+}
+
+/// Why no code came back.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CallbackError {
+    #[error("nobody came back from the login page within {} minutes", WITHIN.as_secs() / 60)]
+    Late,
+    #[error("the login page says that it was refused")]
+    Refused,
+    #[error("the login cannot come back to this machine: {0}")]
+    Listen(#[from] io::Error),
+}
+
+/// What came back with our state.
+enum Came {
+    Code(LoginCode),
+    Refusal,
+}
+
+impl Listening {
+    /// Listens on a free port, or on this one, at this path.
+    pub(crate) async fn on(port: u16, path: &'static str) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+        let port = listener.local_addr()?.port();
+        Ok(Self { listener, path, port })
+    }
+
+    /// Its port.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Waits for the code of this attempt.
+    pub(crate) async fn wait(self, attempt: &Arc<LoginAttempt>) -> Result<LoginCode, CallbackError> {
+        let (tell, mut came) = mpsc::channel(1);
+        let knocks = TaskTracker::new();
+        let accepting = async {
+            loop {
+                let (stream, _) = self.listener.accept().await?;
+                let (attempt, tell, path) = (Arc::clone(attempt), tell.clone(), self.path);
+                drop(knocks.spawn(answer(stream, attempt, path, tell)));
+            }
+        };
+        let came = tokio::select! {
+            error = accepting => return Err(CallbackError::Listen(match error { Ok(never) => never, Err(error) => error })),
+            came = tokio::time::timeout(WITHIN, came.recv()) => came.map_err(|_| CallbackError::Late)?,
+        };
+        knocks.close();
+        let _ = tokio::time::timeout(FAREWELL, knocks.wait()).await;
+        match came {
+            Some(Came::Code(code)) => Ok(code),
+            Some(Came::Refusal) => Err(CallbackError::Refused),
+            None => Err(CallbackError::Late),
+        }
+    }
+}
+
+async fn answer(stream: TcpStream, attempt: Arc<LoginAttempt>, path: &'static str, tell: mpsc::Sender<Came>) {
+    let service = service_fn(|request| {
+        let answered = reply(&request, &attempt, path, &tell);
+        std::future::ready(Ok::<_, Infallible>(answered))
+    });
+    let mut http = hyper::server::conn::http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(KNOCK_WITHIN).keep_alive(false);
+    // How a knock ended is nobody's concern.
+    let _ = http.serve_connection(TokioIo::new(stream), service).await;
+}
+
+fn reply(
+    request: &Request<Incoming>,
+    attempt: &LoginAttempt,
+    path: &str,
+    tell: &mpsc::Sender<Came>,
+) -> Response<Full<Bytes>> {
+    if request.uri().path() != path {
+        return page(StatusCode::NOT_FOUND, "There is nothing here.");
+    }
+    if request.method() != Method::GET {
+        return page(StatusCode::METHOD_NOT_ALLOWED, "There is nothing to be sent here.");
+    }
+    match came(request, attempt) {
+        Some(Came::Code(code)) => {
+            // A second answer of the same login changes nothing.
+            let _ = tell.try_send(Came::Code(code));
+            page(StatusCode::OK, "That was all. The login goes on in the terminal; this page can be closed.")
+        }
+        Some(Came::Refusal) => {
+            let _ = tell.try_send(Came::Refusal);
+            page(StatusCode::OK, "The login was refused. The terminal says how to go on.")
+        }
+        None => page(StatusCode::BAD_REQUEST, "This is not the answer to the login that is waited for."),
+    }
+}
+
+fn came(request: &Request<Incoming>, attempt: &LoginAttempt) -> Option<Came> {
+    let url = Url::parse(&format!("http://localhost/?{}", request.uri().query().unwrap_or_default())).ok()?;
+    let value = |name: &str| url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned());
+    let state = value("state")?;
+    match value("code") {
+        Some(code) => attempt.accept(&code, &state).map(Came::Code),
+        None => value("error").and_then(|_| attempt.accept("-", &state)).map(|_| Came::Refusal),
+    }
+}
+
+fn page(status: StatusCode, text: &str) -> Response<Full<Bytes>> {
+    let html = format!("<!doctype html><meta charset=utf-8><title>duduclaw</title><p>{text}</p>\n");
+    let mut response = Response::new(Full::new(Bytes::from(html)));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    // The address has the code in it.
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    response
+}

@@ -1,0 +1,225 @@
+//! Saving a credential in the account store: judged by its form, asked about at its provider, sealed, written.
+//!
+//! What the provider refuses is not saved. What could not be asked about is saved as unverified, and asked about again
+//! by whoever runs the fleet. Never here: whether the account is in a pool, and what that makes of it.
+
+mod destination;
+mod filing;
+
+use std::path::PathBuf;
+
+use duduclaw_actors::account::health::Verdict;
+use duduclaw_actors::clock::{SharedClock, Timestamp};
+use duduclaw_actors::id::CredentialKind;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::check::{PATH, Shown, headers, plain_headers, request, status_of, verdict};
+use super::document::{Content, Fresh, Origin, Proof};
+use super::error::SourceError;
+use super::offer::{self, Offer, OfferError};
+use super::seal::{SealError, Sealer};
+use super::store::{is_store_name, store_file};
+use crate::config::settings::Protocol;
+use crate::upstream::client::Client;
+
+pub use destination::{Destination, DestinationError};
+
+/// What saves credentials.
+#[derive(Clone)]
+pub struct Registrar {
+    /// The way to the providers.
+    pub client: Client,
+    /// Seals what is written.
+    pub sealer: Sealer,
+    /// Tells the time.
+    pub clock: SharedClock,
+}
+
+/// What to do where an account of this name is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// Leave it, unless its credential cannot be had any more.
+    Keep,
+    /// Put the new one in its place, whoever that is.
+    Replace,
+    /// It must be there, and goes on with another secret: it stays who it is.
+    Renew,
+}
+
+/// What was saved.
+#[derive(Clone, Debug)]
+pub struct Saved {
+    /// Its file.
+    pub path: PathBuf,
+    /// What kind it is.
+    pub kind: CredentialKind,
+    /// Whether the provider knows it.
+    pub proof: Proof,
+    /// What the provider answered, if it did.
+    pub status: Option<u16>,
+    /// When it was asked.
+    pub asked_at: Timestamp,
+    /// The provider's id of the account, if it is known.
+    pub uuid: Option<String>,
+    /// Whether another credential was in its place.
+    pub before: Before,
+}
+
+/// What was in the place of what was saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Before {
+    /// Nothing.
+    Nothing,
+    /// An account of this name.
+    Account,
+}
+
+/// Why nothing was saved.
+#[derive(Debug, thiserror::Error)]
+pub enum NotSaved {
+    /// No account can be called so.
+    #[error("an account's name may hold only small letters a–z, digits and hyphens; nothing was saved")]
+    Name,
+    /// What was offered cannot be it.
+    #[error(transparent)]
+    Offer(#[from] OfferError),
+    /// There is one of this name.
+    #[error("there is an account {name:?} in the store; --replace puts this one in its place")]
+    Exists {
+        /// The name.
+        name: String,
+    },
+    /// There is none of this name.
+    #[error("there is no account {name:?} in the store; `duduclaw accounts add {name}` adds it")]
+    Missing {
+        /// The name.
+        name: String,
+    },
+    /// The provider refuses it.
+    #[error(
+        "the provider refuses this credential (401); nothing was saved; check that all of it was pasted, or log in again"
+    )]
+    Refused,
+    /// The organisation refuses it.
+    #[error(
+        "the organisation refuses this credential (403); nothing was saved; use an API key, or ask the organisation's \
+         administrator to allow it"
+    )]
+    OrgRefused,
+    /// It cannot be sealed.
+    #[error("it cannot be sealed, so nothing was saved: {0}")]
+    Seal(#[from] SealError),
+    /// What stands in its place cannot be read, and is not overwritten.
+    #[error("{0}; nothing was saved")]
+    Blocked(SourceError),
+    /// It cannot be written.
+    #[error("{} cannot be written, so nothing was saved: {source}", .path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Another program is at it.
+    #[error("another program is changing {}; try again", .0.display())]
+    Busy(PathBuf),
+}
+
+impl Registrar {
+    /// Saves what somebody offers.
+    ///
+    /// # Errors
+    /// When it is not saved, and why.
+    pub async fn take(&self, to: &Destination, name: &str, offer: &Offer, taken: Taken) -> Result<Saved, NotSaved> {
+        let fresh = offer::judge(offer, to.taker())?;
+        self.save(to, name, fresh, taken).await
+    }
+
+    /// Asks about a credential and saves it.
+    pub(crate) async fn save(
+        &self,
+        to: &Destination,
+        name: &str,
+        mut fresh: Fresh,
+        taken: Taken,
+    ) -> Result<Saved, NotSaved> {
+        let path = self.path(to, name)?;
+        filing::look(&path, name, taken, &self.sealer).await?;
+        let asked_at = self.clock.now();
+        let status = self.ask(to, &fresh, asked_at).await;
+        fresh.proof = match status.map_or(Verdict::Undecided, verdict) {
+            Verdict::Valid => Proof::Found,
+            Verdict::Undecided => Proof::Pending,
+            Verdict::InvalidToken => return Err(NotSaved::Refused),
+            Verdict::OrgRefused => return Err(NotSaved::OrgRefused),
+        };
+        let (proof, kind) = (fresh.proof, fresh.content.kind());
+        let filed = filing::file(path.clone(), name.to_owned(), fresh, taken, self.sealer.clone()).await?;
+        let status = status.map(|status| status.as_u16());
+        Ok(Saved { path, kind, proof, status, asked_at, uuid: filed.uuid, before: filed.before })
+    }
+
+    fn path(&self, to: &Destination, name: &str) -> Result<PathBuf, NotSaved> {
+        if !is_store_name(name) || name.starts_with("sk-") {
+            return Err(NotSaved::Name);
+        }
+        Ok(store_file(&to.accounts_dir, to.family, name))
+    }
+
+    /// A token that has ended says nothing about its login: it is not asked about, and renewed on its first use.
+    async fn ask(&self, to: &Destination, fresh: &Fresh, now: Timestamp) -> Option<http::StatusCode> {
+        if let Content::Login { expires_at, .. } = &fresh.content
+            && offer::has_ended(*expires_at, now.wall)
+        {
+            return None;
+        }
+        status_of(&self.client, question(to, fresh)).await
+    }
+}
+
+const GOOGLE_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
+const CHATGPT_ACCOUNT: HeaderName = HeaderName::from_static("chatgpt-account-id");
+
+fn question(to: &Destination, fresh: &Fresh) -> Option<reqwest::Request> {
+    let shown = Shown { kind: fresh.content.kind(), secret: fresh.content.secret() };
+    let user_agent = to.user_agent.as_ref();
+    match (to.protocol, &fresh.content) {
+        (Protocol::Anthropic, _) => request(&to.base_url.join(PATH), headers(user_agent, shown)),
+        (Protocol::Gemini, _) => {
+            let mut headers = plain_headers(user_agent);
+            headers.insert(GOOGLE_KEY, shown.secret.plain_header());
+            request(&to.base_url.join("/v1beta/models"), headers)
+        }
+        (Protocol::Responses | Protocol::Chat, Content::ChatGpt { .. }) => {
+            let account = fresh.facts.uuid.as_deref().and_then(|uuid| HeaderValue::from_str(uuid).ok());
+            request(&usage_page(to), bearing(user_agent, shown, account))
+        }
+        (Protocol::Responses | Protocol::Chat, _) => {
+            request(&to.base_url.join("/models"), bearing(user_agent, shown, None))
+        }
+    }
+}
+
+fn bearing(user_agent: Option<&HeaderValue>, shown: Shown<'_>, account: Option<HeaderValue>) -> HeaderMap {
+    let mut headers = plain_headers(user_agent);
+    headers.insert(AUTHORIZATION, shown.secret.bearer());
+    if let Some(account) = account {
+        headers.insert(CHATGPT_ACCOUNT, account);
+    }
+    headers
+}
+
+/// Where ChatGPT shows an account's usage, which only a good login may see.
+fn usage_page(to: &Destination) -> String {
+    let base = to.base_url.as_str().trim_end_matches('/');
+    format!("{}/wham/usage", base.strip_suffix("/codex").unwrap_or(base))
+}
+
+impl Fresh {
+    /// The same as a copy of what this file holds.
+    pub(crate) fn linked_to(self, file: PathBuf) -> Self {
+        Self { origin: Origin::Linked(file), ..self }
+    }
+}
