@@ -134,8 +134,8 @@ pub enum Command {
         after_help = "Example:\n  duduclaw doctor\n  duduclaw doctor --offline --json\n\nExit status: 0 all is well, 1 something is wrong, 3 something to know."
     )]
     Doctor(doctor::DoctorArgs),
-    /// Change the key that stored secrets are sealed with.
-    #[command(after_help = "Example:\n  duduclaw secrets rekey")]
+    /// Change the key of stored secrets, or carry them to another machine.
+    #[command(after_help = "Example:\n  duduclaw secrets rekey\n  duduclaw secrets export ~/duduclaw-secrets.json")]
     Secrets(secrets::SecretsArgs),
     /// Print the variables that point a client here.
     #[command(after_help = "Example:\n  eval \"$(duduclaw env)\" && claude")]

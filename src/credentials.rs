@@ -16,6 +16,7 @@ mod jwt;
 mod lock;
 mod login;
 mod offer;
+mod parcel;
 mod registrar;
 mod seal;
 mod secret;
@@ -40,6 +41,9 @@ pub use login::{
     LoginAttempt, LoginCode, LoginKind, LoginSite, NoSite, PENDING_AT_ONCE, PENDING_FOR, PasteError, Pendings, TooMany,
 };
 pub use offer::{Offer, OfferError, OfferedKind};
+pub use parcel::{
+    BringError, Brought, ExportError, Fate, IfThere, ImportError, SHORTEST as SHORTEST_PASSPHRASE, export, import,
+};
 pub use registrar::{Before, Destination, DestinationError, NotSaved, Registrar, Saved, Taken};
 pub use seal::{
     Key, KeyError, KeyId, KeyPlaces, OpenError, Place, RekeyError, Rekeyed, SealError, Sealer, Sealing, is_sealed,

@@ -14,18 +14,22 @@ mod keys;
 mod service;
 mod store;
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use duduclaw_actors::clock::SharedClock;
+use duduclaw_actors::ports::Table;
 use tokio::time::timeout;
 
 use crate::admin::{HealthView, PoolView};
+use crate::app::Home;
 use crate::config::locate::Named;
 use crate::config::surroundings::Surroundings;
 use crate::config::{Loaded, Ready};
-use crate::credentials::{Environment, Sealer};
+use crate::credentials::{Environment, Sealer, Trace};
+use crate::store::look;
 use crate::upstream::client::Client;
 
 pub use finding::{Finding, Group, Mark, Report};
@@ -76,8 +80,18 @@ pub struct Doctor {
     pub clock: SharedClock,
     /// The home's daemon.
     pub daemon: Daemon,
+    /// What the store knows of credentials, by the names of the facts.
+    pub remembered: BTreeMap<String, Trace>,
     /// Whether providers may be asked.
     pub network: Network,
+}
+
+/// What the store of a home knows of credentials; nothing if it cannot be looked into, which the store's own lines say.
+#[must_use]
+pub fn remembered(home: &Path) -> BTreeMap<String, Trace> {
+    let facts = look(&Home::at(home).store_path()).ok().and_then(|mut store| store.load(Table::Facts).ok());
+    let known = facts.unwrap_or_default().into_iter().filter(|fact| fact.version == Trace::VERSION);
+    known.filter_map(|fact| Some((fact.key, serde_json::from_slice(&fact.value).ok()?))).collect()
 }
 
 impl Doctor {

@@ -84,7 +84,7 @@ impl CredentialEvents for NewsDesk {
     fn remember(&self, account: AccountId, trace: &Trace) {
         let Some(identity) = self.fleet.identity(account) else { return };
         match serde_json::to_vec(trace) {
-            Ok(value) => self.fleet.journal.remember(Table::Facts, trace_key(&identity), Trace::VERSION, value),
+            Ok(value) => self.fleet.journal.remember(Table::Facts, Trace::key(&identity), Trace::VERSION, value),
             Err(error) => tracing::error!(%error, "what is to be known of a credential cannot be written down"),
         }
     }
@@ -106,10 +106,6 @@ impl Traces {
 
     /// What is remembered of this account's.
     pub(super) fn of(&self, identity: &IdentityKey) -> Option<Trace> {
-        self.0.get(&trace_key(identity)).cloned()
+        self.0.get(&Trace::key(identity)).cloned()
     }
-}
-
-fn trace_key(identity: &IdentityKey) -> String {
-    format!("credential:{identity}")
 }

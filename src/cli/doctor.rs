@@ -15,7 +15,7 @@ use crate::app::{Configuration, sealer};
 use crate::config::Loaded;
 use crate::config::surroundings::Machine;
 use crate::credentials::{Environment, KeyPlaces, Sealer, Sealing, process_environment};
-use crate::doctor::{Daemon, Doctor, Mark, Network};
+use crate::doctor::{Daemon, Doctor, Mark, Network, remembered};
 use crate::upstream::client::Client;
 
 /// How long a connection to a provider may take.
@@ -40,6 +40,7 @@ pub(super) async fn run(args: DoctorArgs, globals: &Globals) -> Result<Exit> {
     let doctor = Doctor {
         sealer: key_of(&loaded, &environment),
         daemon: daemon(globals).await,
+        remembered: remembered(&loaded.home),
         loaded,
         named: globals.named(),
         machine: Arc::new(Machine),

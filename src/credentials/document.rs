@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
 use super::error::SourceError;
+use super::file;
 use super::identity::IdentityFacts;
 use super::jwt;
 use super::seal::{Place, SealError, Sealer};
@@ -102,12 +103,9 @@ impl Document {
         if bytes.iter().all(u8::is_ascii_whitespace) {
             return Err(SourceError::EmptyFile { path: path.to_owned() });
         }
-        let root: Value = serde_json::from_slice(bytes).map_err(|error| SourceError::Syntax {
-            path: path.to_owned(),
-            line: error.line(),
-            column: error.column(),
-        })?;
-        let Value::Object(root) = root else { return Err(shape(path, "(the whole file)", "is not an object")) };
+        let Value::Object(root) = file::json(path, bytes)? else {
+            return Err(shape(path, "(the whole file)", "is not an object"));
+        };
         let layout = if bytes.trim_ascii().contains(&b'\n') { Layout::Indented } else { Layout::OneLine };
         Ok(Self { root, layout })
     }

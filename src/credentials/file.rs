@@ -51,6 +51,15 @@ pub(crate) fn read(path: &Path) -> Result<(Zeroizing<Vec<u8>>, FileStamp), Sourc
     Ok((bytes, FileStamp::of(&meta)))
 }
 
+/// What a file holds, as JSON; `path` is for the error.
+pub(crate) fn json(path: &Path, bytes: &[u8]) -> Result<serde_json::Value, SourceError> {
+    serde_json::from_slice(bytes).map_err(|error| SourceError::Syntax {
+        path: path.to_owned(),
+        line: error.line(),
+        column: error.column(),
+    })
+}
+
 /// Replaces a file's content in one step: a new file beside it, on disk before it takes the name, readable by its
 /// owner alone. A symlink stays one; what it leads to is replaced. Nothing is lost when any step fails.
 ///

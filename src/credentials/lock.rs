@@ -34,6 +34,10 @@ use super::identity::claude_config_dir;
 /// A lock folder untouched for longer is abandoned.
 const STALE_AFTER: Duration = Duration::from_secs(60);
 
+/// How often the locks are tried for by one who waits, and how long after each try.
+const TRIES: u32 = 400;
+const REST: Duration = Duration::from_millis(25);
+
 /// How often a holder touches its lock folders.
 pub(crate) const TOUCH_EVERY: Duration = Duration::from_secs(5);
 
@@ -97,6 +101,28 @@ impl LockAttempt {
         }
         Ok(Step::Locked(RefreshLock { folders: self.folders, _files: self.files }))
     }
+}
+
+/// Who has the locks after they were waited for.
+#[derive(Debug)]
+pub(crate) enum Held {
+    /// We.
+    Ours(RefreshLock),
+    /// Still another; who, in words.
+    By(String),
+}
+
+/// Takes the locks of a credential file, waiting for as long as a renewal may take. Blocks the thread.
+pub(crate) fn hold(credential: &Path) -> io::Result<Held> {
+    let (mut attempt, mut last) = (LockAttempt::on(credential), String::new());
+    for _ in 0..TRIES {
+        match attempt.step()? {
+            Step::Locked(lock) => return Ok(Held::Ours(lock)),
+            Step::Blocked(again, holder) => (attempt, last) = (again, holder),
+        }
+        std::thread::sleep(REST);
+    }
+    Ok(Held::By(last))
 }
 
 impl RefreshLock {

@@ -14,7 +14,7 @@ use super::error::SourceError;
 use super::file::{self, FileStamp};
 use super::identity::{self, IdentityFacts};
 use super::seal::Sealer;
-use super::secret::{Secret, SecretShape};
+use super::secret::{Fingerprint, Secret, SecretShape};
 
 /// Where an account's secret comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -124,6 +124,8 @@ pub struct Credential {
     pub expires_at: Option<Wall>,
     /// Whether it can be renewed.
     pub renewal: Renewal,
+    /// By what.
+    pub(super) grant: Option<Fingerprint>,
 }
 
 /// Whether a secret can be renewed.
@@ -146,8 +148,9 @@ impl Credential {
         sealer: &Sealer,
     ) -> Result<Option<Self>, SourceError> {
         let Some(Reading { login, .. }) = source.read(environment, sealer)? else { return Ok(None) };
-        let renewal = if login.refresh.is_some() { Renewal::OnUse } else { Renewal::Never };
-        Ok(Some(Self { kind: login.kind, secret: login.access, expires_at: login.expires_at, renewal }))
+        let grant = login.refresh.as_ref().map(Secret::fingerprint);
+        let renewal = if grant.is_some() { Renewal::OnUse } else { Renewal::Never };
+        Ok(Some(Self { kind: login.kind, secret: login.access, expires_at: login.expires_at, renewal, grant }))
     }
 }
 

@@ -2,12 +2,13 @@
 //!
 //! Without it a key that was replaced while the daemon was stopped would inherit what was held against the old one.
 
-use duduclaw_actors::id::{CredentialKind, Generation};
+use duduclaw_actors::id::{CredentialKind, Generation, IdentityKey};
 use serde::{Deserialize, Serialize};
 
 use super::document::{Login, Pair};
 use super::identity::IdentityFacts;
 use super::secret::Fingerprint;
+use super::source::Credential;
 
 /// The last credential of an account, as its source gave it or we renewed it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +28,18 @@ pub struct Trace {
 impl Trace {
     /// The version of its shape.
     pub const VERSION: u32 = 1;
+
+    /// The name of the fact that it is kept as.
+    #[must_use]
+    pub fn key(identity: &IdentityKey) -> String {
+        format!("credential:{identity}")
+    }
+
+    /// Whether the provider will never renew this credential again.
+    #[must_use]
+    pub fn has_lost(&self, credential: &Credential) -> bool {
+        self.dead.is_some() && self.dead == credential.grant
+    }
 
     /// Of this login.
     pub(super) fn of(login: &Login, generation: Generation, dead: Option<Fingerprint>) -> Self {

@@ -14,8 +14,8 @@ use futures_util::future::join_all;
 use super::finding::{Finding, Group};
 use super::{Daemon, Doctor, Network};
 use crate::admin::PoolAccount;
-use crate::config::topology::{Entry, Topology};
-use crate::credentials::{Asked, Credential, Renewal, SecretSource, SourceError, Told, question};
+use crate::config::topology::{Entry, Topology, Usable};
+use crate::credentials::{Asked, Credential, Renewal, SecretSource, SourceError, Told, Trace, question};
 
 /// How long before its end a token that cannot be renewed is worth a word.
 const SOON: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -57,6 +57,9 @@ async fn account(doctor: &Doctor, topology: &Topology, entry: &Entry) -> (Option
     if entry.switch == Switch::Off {
         return said(Finding::pass(Group::Accounts, what, "switched off in the configuration; not asked"));
     }
+    if topology.elements()[entry.element].usable == Usable::NotBuilt {
+        return said(Finding::pass(Group::Accounts, what, "of a provider that this version does not use; not asked"));
+    }
     match Credential::read(&entry.source, &doctor.environment, &doctor.sealer) {
         Err(error) => said(unreadable(doctor, what, entry, &error)),
         Ok(None) if matches!(entry.source, SecretSource::Keychain { .. }) => said(Finding::pass(
@@ -84,11 +87,12 @@ fn unreadable(doctor: &Doctor, what: String, entry: &Entry, error: &SourceError)
 
 /// What is known without asking, if that is enough.
 fn by_itself(doctor: &Doctor, what: &str, entry: &Entry, credential: &Credential) -> Option<Finding> {
-    if let Some(known) = known(doctor, entry) {
-        if known.needs_login {
-            let finding = Finding::fail(Group::Accounts, what, "its login has ended: the provider renews it no more");
-            return Some(finding.advised(login(doctor, entry)));
-        }
+    let known = known(doctor, entry);
+    if known.is_some_and(|known| known.needs_login) || is_remembered_as_lost(doctor, entry, credential) {
+        let finding = Finding::fail(Group::Accounts, what, "its login has ended: the provider renews it no more");
+        return Some(finding.advised(login(doctor, entry)));
+    }
+    if let Some(known) = known {
         if known.state == "broken" {
             let cause = known.cause.as_deref().unwrap_or("unreadable");
             let finding =
@@ -186,6 +190,13 @@ fn login(doctor: &Doctor, entry: &Entry) -> String {
 fn family(doctor: &Doctor, entry: &Entry) -> &'static str {
     let element = doctor.ready().and_then(|ready| ready.topology.elements().get(entry.element));
     element.map_or("claude", |element| element.family.as_str())
+}
+
+/// Whether the store knows of a renewal that the provider refused for good, where no daemon does.
+fn is_remembered_as_lost(doctor: &Doctor, entry: &Entry, credential: &Credential) -> bool {
+    let account = doctor.ready().and_then(|ready| ready.topology.account(entry.account));
+    let trace = account.and_then(|account| doctor.remembered.get(&Trace::key(&account.identity)));
+    trace.is_some_and(|trace| trace.has_lost(credential))
 }
 
 /// The account as the daemon has it.

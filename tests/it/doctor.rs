@@ -208,6 +208,16 @@ async fn a_lost_login_is_said_as_long_as_the_daemon_knows_of_it() {
     let (code, out, err) = run(patient.command(&["accounts", "probe", "a"])).await;
     assert_eq!(code, 3, "{out}{err}");
     insta::assert_snapshot!("doctor-needs-login", patient.said(&[]).await);
+    let mut daemon = patient.daemon.take().unwrap();
+    assert_eq!(daemon.stop().await, Some(0));
+    let said = patient.said(&[]).await;
+    assert!(said.contains("FAIL  anthropic/a: its login has ended"), "the store remembers it: {said}");
+    patient.with_login("a", |login| {
+        login["expiresAt"] = json!(now() - DAY);
+        login["refreshToken"] = json!("sk-ant-ort01-of-another-login");
+    });
+    let said = patient.said(&[]).await;
+    assert!(said.contains("PASS  anthropic/a: expired, will be refreshed on use"), "and knows a new one: {said}");
 }
 
 /// A secret that this shell has and the daemon has not.

@@ -46,6 +46,7 @@ mod reload;
 mod request_end;
 mod restart;
 mod sealed;
+mod secrets;
 mod seen;
 mod service;
 mod side_calls;

@@ -4,20 +4,15 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use super::{Before, NotSaved, Taken};
 use crate::credentials::document::{Document, Fresh};
 use crate::credentials::error::SourceError;
 use crate::credentials::file;
 use crate::credentials::identity::IdentityFacts;
-use crate::credentials::lock::{LockAttempt, RefreshLock, Step};
+use crate::credentials::lock::{Held, RefreshLock, hold};
 use crate::credentials::seal::Sealer;
 use crate::credentials::source::SecretSource;
-
-/// How long a renewal of the credential before is waited for.
-const LOCK_TRIES: u32 = 400;
-const LOCK_REST: Duration = Duration::from_millis(25);
 
 /// What was filed.
 pub(super) struct Filed {
@@ -114,16 +109,10 @@ fn completed(given: IdentityFacts, known: IdentityFacts) -> IdentityFacts {
 }
 
 fn lock(path: &Path) -> Result<RefreshLock, NotSaved> {
-    let failed = |source: io::Error| NotSaved::Write { path: path.to_owned(), source };
-    let mut attempt = LockAttempt::on(path);
-    for _ in 0..LOCK_TRIES {
-        match attempt.step().map_err(failed)? {
-            Step::Locked(lock) => return Ok(lock),
-            Step::Blocked(back, _) => attempt = back,
-        }
-        std::thread::sleep(LOCK_REST);
+    match hold(path).map_err(|source| NotSaved::Write { path: path.to_owned(), source })? {
+        Held::Ours(lock) => Ok(lock),
+        Held::By(_) => Err(NotSaved::Busy(path.to_owned())),
     }
-    Err(NotSaved::Busy(path.to_owned()))
 }
 
 async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {

@@ -8,21 +8,14 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-use serde_json::Value;
 
 use super::key::next_to;
 use super::{Key, KeyError, KeyId, KeyPlaces, OpenError, Place, SealError, Sealer, Sealing, is_sealed, sealed_by};
 use crate::credentials::error::SourceError;
 use crate::credentials::file;
-use crate::credentials::lock::{LockAttempt, RefreshLock, Step};
+use crate::credentials::lock::{Held, RefreshLock, hold};
 use crate::credentials::source::store_name;
 use crate::credentials::values::each_text;
-
-/// How long another program may hold an account's file.
-const TRIES: u32 = 100;
-const REST: Duration = Duration::from_millis(100);
 
 /// What was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,28 +133,17 @@ fn reseal(path: &Path, sealer: &Sealer, next: &Key) -> Result<usize, RekeyError>
 }
 
 fn lock(path: &Path) -> Result<RefreshLock, RekeyError> {
-    let failed = |source| RekeyError::Write { path: path.to_owned(), source };
-    let (mut attempt, mut last) = (LockAttempt::on(path), String::new());
-    for _ in 0..TRIES {
-        match attempt.step().map_err(failed)? {
-            Step::Locked(lock) => return Ok(lock),
-            Step::Blocked(again, holder) => (attempt, last) = (again, holder),
-        }
-        std::thread::sleep(REST);
+    match hold(path).map_err(|source| RekeyError::Write { path: path.to_owned(), source })? {
+        Held::Ours(lock) => Ok(lock),
+        Held::By(holder) => Err(RekeyError::Held { path: path.to_owned(), holder }),
     }
-    Err(RekeyError::Held { path: path.to_owned(), holder: last })
 }
 
 /// How many values of a file are not sealed with the new key yet, and the file with them sealed and otherwise byte for
 /// byte as it was. Without a new key it is only seen whether they all open.
 fn resealed(path: &Path, sealer: &Sealer, next: Option<&Key>) -> Result<(usize, String), RekeyError> {
     let (bytes, _) = file::read(path)?;
-    let syntax = |error: serde_json::Error| SourceError::Syntax {
-        path: path.to_owned(),
-        line: error.line(),
-        column: error.column(),
-    };
-    let document: Value = serde_json::from_slice(&bytes).map_err(syntax)?;
+    let document = file::json(path, &bytes)?;
     let mut text = String::from_utf8_lossy(&bytes).into_owned();
     let (account, mut values) = (store_name(path), 0);
     each_text(&document, &mut |field, value| {
@@ -184,6 +166,8 @@ fn resealed(path: &Path, sealer: &Sealer, next: Option<&Key>) -> Result<(usize, 
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
+
+    use serde_json::Value;
 
     use super::*;
 
