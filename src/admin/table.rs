@@ -3,7 +3,7 @@
 use http::Method;
 
 use super::verb::Verb;
-use super::{accounts, activity, config, conversations, failures, health, pool, route, usage};
+use super::{accounts, activity, config, conversations, failures, health, logins, pool, route, usage};
 
 /// What may befall whoever names an account.
 const NAMED: &[u16] = &[404, 409, 422];
@@ -86,6 +86,20 @@ pub(super) fn verbs() -> Vec<Verb> {
             (Method::DELETE, "/accounts/{account}"),
             "Takes an account's entry out of the configuration file; its login stays where it is",
             accounts::remove,
+        )
+        .refusing(NAMED),
+        Verb::write(
+            "logins.start",
+            post("/logins"),
+            "Begins a login: gives the page on which a person says yes",
+            logins::start,
+        )
+        .refusing(&[404, 409, 422, 503]),
+        Verb::write(
+            "logins.complete",
+            post("/logins/{login}"),
+            "Finishes a login with the code that its page showed, and saves the account",
+            logins::complete,
         )
         .refusing(NAMED),
         Verb::read("activity.list", "/activity", "What happened, oldest first", activity::list).refusing(FOUND),

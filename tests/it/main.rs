@@ -35,6 +35,7 @@ mod hold;
 mod limits;
 mod load;
 mod log;
+mod login;
 mod mixed;
 mod notify;
 mod outage;
