@@ -23,6 +23,7 @@ mod pool;
 mod rest;
 mod route;
 mod rpc;
+mod state;
 mod store;
 mod table;
 mod usage;
@@ -59,6 +60,7 @@ pub use health::HealthView;
 pub use logins::{Logins, StartedAnswer};
 pub use pool::{PoolAccount, PoolProvider, PoolView, SpendView, WindowView};
 pub use route::{RouteCandidate, RoutePlace, RouteUpstream, RouteView};
+pub use state::StateAnswer;
 pub use store::{StoreView, StoreWord};
 pub use usage::{Tokens, UsageAsk, UsageLine, UsageOf, UsageView, UsageWord};
 

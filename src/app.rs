@@ -10,6 +10,7 @@ mod companion;
 mod doors;
 mod expiry;
 mod home;
+pub(crate) mod imported;
 mod log;
 mod news;
 mod polling;
@@ -209,6 +210,7 @@ pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) ->
     });
     let traces = news::Traces::recall(&fleet).await;
     vault.assign(reload::assignments(&topology, &fleet, &traces, &environment)).await;
+    imported::look(&fleet, &topology).await;
     let live = Arc::new(ArcSwap::from_pointee(Live::new(Arc::clone(&settings), topology)));
     let logins = Logins::new(exchange, Arc::clone(&environment));
     let parts = ReloaderParts {

@@ -22,6 +22,7 @@ mod demo;
 mod doctor;
 mod env;
 mod failures;
+mod import;
 mod logging;
 mod login;
 mod notify;
@@ -115,6 +116,11 @@ pub enum Command {
         after_help = "Example:\n  duduclaw login claude --name work\n  duduclaw login codex --name work --mode device"
     )]
     Login(login::LoginArgs),
+    /// Bring accounts, their settings and quota over from teamclaude, shunt or ccflare.
+    #[command(
+        after_help = "Example:\n  duduclaw import teamclaude ~/.config/teamclaude.json\n  duduclaw import shunt ~/.shunt --apply"
+    )]
+    Import(import::ImportArgs),
     /// Show what happened, and with --follow what happens.
     #[command(
         after_help = "Example:\n  duduclaw activity --follow\n  duduclaw activity --severity warning --json\n\nExit status: 0 done, 4 no daemon answers."
@@ -225,6 +231,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Status(args) => runtime()?.block_on(status::run(args, &globals))?,
         Command::Accounts(args) => runtime()?.block_on(accounts::run(args, &globals))?,
         Command::Login(args) => runtime()?.block_on(login::run(args, &globals))?,
+        Command::Import(args) => runtime()?.block_on(import::run(args, &globals))?,
         Command::Activity(args) => runtime()?.block_on(activity::run(args, &globals))?,
         Command::Failures(args) => runtime()?.block_on(failures::run(args, &globals))?,
         Command::Usage(args) => runtime()?.block_on(usage::run(args, &globals))?,

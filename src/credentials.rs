@@ -27,7 +27,7 @@ mod vault;
 
 pub use check::{Asked, Checked, Checker, Subject, Told, question};
 pub use document::Proof;
-pub(crate) use document::{Document, Fresh};
+pub(crate) use document::{Content, Document, Fresh, Origin};
 pub use error::SourceError;
 pub use exchange::{
     CLAUDE_CLIENT_ID, CLAUDE_SCOPES, CLAUDE_TOKEN_URL, CLAUDE_TOKEN_URL_VARIABLE, CODEX_TOKEN_URL_VARIABLE, Issuer,

@@ -15,7 +15,7 @@ use duduclaw_actors::id::CredentialKind;
 
 use crate::credentials::{Content, Fresh, IdentityFacts, Origin, Proof, Secret};
 
-pub(crate) use shunt_state::{Imported, ImportedKey, StateError, read as read_shunt_state};
+pub(crate) use shunt_state::{Imported, StateError, read as read_shunt_state};
 
 /// A program that people come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,7 +169,8 @@ mod tests {
             source: PlannedSource::None(String::new()),
             keys: Vec::new(),
         };
-        let mut all = ["me@Example.com (Acme)", "me@example.com (ACME)", "ö", "work", "../x", "sk-ant-api03-x"].map(planned);
+        let mut all =
+            ["me@Example.com (Acme)", "me@example.com (ACME)", "ö", "work", "../x", "sk-ant-api03-x"].map(planned);
         name(&mut all);
         let names = all.map(|account| account.name);
         let expected = ["me-example-com-acme", "me-example-com-acme-2", "account", "work", "x", "account-2"];

@@ -22,9 +22,18 @@ fn accounts(path: &Path) -> rusqlite::Result<Vec<Planned>> {
     let database = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let known = columns(&database)?;
     // Columns came with time; one that is not there yet holds nothing.
-    let column = |name: &str| if known.iter().any(|column| column == name) { name.to_owned() } else { "NULL".to_owned() };
+    let column =
+        |name: &str| if known.iter().any(|column| column == name) { name.to_owned() } else { "NULL".to_owned() };
     let wanted = [
-        "name", "provider", "api_key", "refresh_token", "access_token", "expires_at", "priority", "paused", "custom_endpoint",
+        "name",
+        "provider",
+        "api_key",
+        "refresh_token",
+        "access_token",
+        "expires_at",
+        "priority",
+        "paused",
+        "custom_endpoint",
     ];
     let list = wanted.map(column).join(", ");
     let mut statement = database.prepare(&format!("SELECT {list} FROM accounts ORDER BY created_at, name"))?;

@@ -55,7 +55,8 @@ pub(super) fn read(path: &Path) -> Result<Plan, ImportError> {
     }
     if plan.accounts.iter().any(|account| matches!(account.source, PlannedSource::Stored(_))) {
         plan.notes.push(
-            "logins stay linked to shunt's files, which it locks against itself alone: do not let both renew them".into(),
+            "logins stay linked to shunt's files, which it locks against itself alone: do not let both renew them"
+                .into(),
         );
     }
     Ok(plan)
@@ -100,10 +101,8 @@ fn entries(table: &toml::Table) -> Vec<Value> {
     });
     let mut found: Vec<Value> = Vec::new();
     for entry in of_providers.flatten().cloned().chain(of_upstreams) {
-        let entry = match entry {
-            Value::String(name) => Value::Table([("name".to_owned(), Value::String(name))].into_iter().collect()),
-            other => other,
-        };
+        let bare = entry.as_str().map(|name| Value::Table([("name".to_owned(), name.into())].into_iter().collect()));
+        let entry = bare.unwrap_or(entry);
         if !found.iter().any(|known| known.get("name") == entry.get("name")) {
             found.push(entry);
         }
@@ -128,8 +127,9 @@ fn planned(entry: &Value, pool: Option<&Value>, store: &Path) -> Planned {
     let own = SHARED.into_iter().chain([CAP_FABLE]).filter_map(|key| Some((key, value(entry.get(key)?)?)));
     let mut keys: Vec<_> = own.collect();
     for (theirs, ours) in POOL {
-        let is_said = keys.iter().any(|(key, _)| *key == ours || (*key == "threshold" && ours.starts_with("threshold")))
-            || keys.iter().any(|(key, _)| *key == "max_utilization" && ours.starts_with("max_utilization"));
+        let is_said =
+            keys.iter().any(|(key, _)| *key == ours || (*key == "threshold" && ours.starts_with("threshold")))
+                || keys.iter().any(|(key, _)| *key == "max_utilization" && ours.starts_with("max_utilization"));
         if let Some(value) = pool.and_then(|pool| value(pool.get(theirs)?)).filter(|_| !is_said) {
             keys.push((ours, value));
         }

@@ -19,9 +19,8 @@ const WINDOWS: [(&str, &str, &str); 3] = [
 pub(super) fn read(path: &Path) -> Result<Plan, ImportError> {
     let bytes = std::fs::read(path).map_err(unreadable(path))?;
     let shape = |why: String| ImportError::Shape { path: path.to_owned(), program: "teamclaude", why };
-    let config: Value = serde_json::from_slice(&bytes).map_err(|error| {
-        shape(format!("it is not JSON at line {}, column {}", error.line(), error.column()))
-    })?;
+    let config: Value = serde_json::from_slice(&bytes)
+        .map_err(|error| shape(format!("it is not JSON at line {}, column {}", error.line(), error.column())))?;
     let accounts = config.get("accounts").and_then(Value::as_array);
     let accounts = accounts.ok_or_else(|| shape("it has no list of accounts".to_owned()))?;
     let any_priority = accounts.iter().any(|account| account.get("priority").is_some_and(|p| p.as_i64() != Some(0)));
@@ -46,8 +45,8 @@ fn planned(account: &Value, fleet: &Value, any_priority: bool) -> Planned {
     if account.get("disabled").and_then(Value::as_bool) == Some(true) {
         keys.push(("disabled", true.into()));
     }
-    let source = if let Some(other) = text("upstream").filter(|url| !url.contains("anthropic.com")) {
-        let _ = other;
+    let is_elsewhere = text("upstream").is_some_and(|url| !url.contains("anthropic.com"));
+    let source = if is_elsewhere {
         PlannedSource::None("it is of another provider (upstream); configure that as one of [providers]".into())
     } else if let Some(file) = text("importFrom") {
         PlannedSource::File(expanded(file))
@@ -93,9 +92,10 @@ fn caps(own: &Value, keys: &mut Vec<(&'static str, toml_edit::Value)>) {
 
 /// A share of a window, given as one for all, or by window.
 fn share(value: &Value, window: &str) -> Option<f64> {
-    let found = match value {
-        Value::Object(table) => table.get(window).or_else(|| table.get("default"))?.as_f64()?,
-        other => other.as_f64()?,
+    let table = value.as_object();
+    let found = match table {
+        Some(table) => table.get(window).or_else(|| table.get("default"))?.as_f64()?,
+        None => value.as_f64()?,
     };
     (0.0..=1.0).contains(&found).then_some(found)
 }

@@ -1,7 +1,7 @@
 //! Logging in against a simulated provider, with a scripted browser; and taking over the login of another program.
 
 mod import;
-mod sweep;
+pub mod sweep;
 
 use std::path::PathBuf;
 use std::process::Stdio;

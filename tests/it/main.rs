@@ -32,6 +32,7 @@ mod feed;
 mod final_answer;
 mod headers_e2e;
 mod hold;
+mod imports;
 mod limits;
 mod load;
 mod log;
