@@ -5,6 +5,7 @@
 //! what a configuration means, and putting it in force.
 
 mod advice;
+mod bring;
 mod file;
 mod text;
 
@@ -16,6 +17,7 @@ use duduclaw_actors::roster::Switch;
 use crate::config::topology::Topology;
 
 pub use advice::{advice, entry_to_add};
+pub(crate) use bring::{NewEntry, bring as brought};
 pub use file::FileError;
 pub use text::{Form, TextError};
 
@@ -67,6 +69,25 @@ pub fn amend(
 ) -> Result<Amended, AmendError> {
     file::replace(path, |text| {
         let changed = entries.iter().try_fold(text.to_owned(), |text, entry| text::change(&text, entry, change))?;
+        check(&changed).map_err(AmendError::Refused)?;
+        Ok(changed)
+    })
+}
+
+/// Adds these entries to the file, if what comes of it passes `check`. `there` are the provider's accounts of now, for a
+/// provider that has no list of its own yet.
+///
+/// # Errors
+/// When it cannot be done; then nothing was written.
+pub(crate) fn bring(
+    path: &Path,
+    provider: &str,
+    there: &[NewEntry],
+    new: &[NewEntry],
+    check: impl Fn(&str) -> Result<(), String>,
+) -> Result<Amended, AmendError> {
+    file::replace(path, |text| {
+        let changed = bring::bring(text, provider, there, new)?;
         check(&changed).map_err(AmendError::Refused)?;
         Ok(changed)
     })

@@ -10,6 +10,7 @@ mod companion;
 mod doors;
 mod expiry;
 mod home;
+pub(crate) mod imported;
 mod log;
 mod news;
 mod polling;
@@ -34,7 +35,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::admin::{Admin, Counts, Desk, FOLLOWERS};
+use crate::admin::{Admin, Counts, Desk, FOLLOWERS, Logins};
 use crate::channels::Channels;
 use crate::config::Ready;
 use crate::config::report::{self, Report};
@@ -197,18 +198,21 @@ pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) ->
     }
     let sealer = sealer(&settings, &loaded.home, &environment);
     let registrar = Registrar { client: client.clone(), sealer: sealer.clone(), clock: Arc::clone(&clock) };
+    let exchange = TokenExchange::new()?;
     let vault = Vault::new(VaultParts {
         clock: Arc::clone(&clock),
         tracker: tasks.clone(),
         shutdown: background.clone(),
         events: Arc::new(NewsDesk::new(fleet.clone())),
-        exchange: TokenExchange::new()?,
+        exchange: exchange.clone(),
         environment: Arc::clone(&environment),
         sealer,
     });
     let traces = news::Traces::recall(&fleet).await;
     vault.assign(reload::assignments(&topology, &fleet, &traces, &environment)).await;
+    imported::look(&fleet, &topology).await;
     let live = Arc::new(ArcSwap::from_pointee(Live::new(Arc::clone(&settings), topology)));
+    let logins = Logins::new(exchange, Arc::clone(&environment));
     let parts = ReloaderParts {
         live: Arc::clone(&live),
         fleet: fleet.clone(),
@@ -224,6 +228,7 @@ pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) ->
         vault: vault.clone(),
         checker: Checker { vault: vault.clone(), client: client.clone(), clock: Arc::clone(&clock) },
         registrar,
+        logins,
         counts,
         live: Arc::clone(&live),
         clock: Arc::clone(&clock),

@@ -22,7 +22,9 @@ mod demo;
 mod doctor;
 mod env;
 mod failures;
+mod import;
 mod logging;
+mod login;
 mod notify;
 mod prompt;
 mod route;
@@ -109,6 +111,16 @@ pub enum Command {
     /// List accounts; add, pause, resume, clear, probe, switch or remove one.
     #[command(after_help = "Example:\n  duduclaw accounts list\n  duduclaw accounts pause work")]
     Accounts(accounts::AccountsArgs),
+    /// Log in at a provider, or take over a login, and save the account.
+    #[command(
+        after_help = "Example:\n  duduclaw login claude --name work\n  duduclaw login codex --name work --mode device"
+    )]
+    Login(login::LoginArgs),
+    /// Bring accounts, their settings and quota over from teamclaude, shunt or ccflare.
+    #[command(
+        after_help = "Example:\n  duduclaw import teamclaude ~/.config/teamclaude.json\n  duduclaw import shunt ~/.shunt --apply"
+    )]
+    Import(import::ImportArgs),
     /// Show what happened, and with --follow what happens.
     #[command(
         after_help = "Example:\n  duduclaw activity --follow\n  duduclaw activity --severity warning --json\n\nExit status: 0 done, 4 no daemon answers."
@@ -218,6 +230,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Check(args) => check::run(&args, &globals)?,
         Command::Status(args) => runtime()?.block_on(status::run(args, &globals))?,
         Command::Accounts(args) => runtime()?.block_on(accounts::run(args, &globals))?,
+        Command::Login(args) => runtime()?.block_on(login::run(args, &globals))?,
+        Command::Import(args) => runtime()?.block_on(import::run(args, &globals))?,
         Command::Activity(args) => runtime()?.block_on(activity::run(args, &globals))?,
         Command::Failures(args) => runtime()?.block_on(failures::run(args, &globals))?,
         Command::Usage(args) => runtime()?.block_on(usage::run(args, &globals))?,
@@ -244,6 +258,11 @@ pub(crate) fn say(text: &str) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()
+}
+
+/// Tells a person something that is no answer of the command.
+pub(crate) fn hint(text: &str) {
+    eprintln!("{text}");
 }
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {

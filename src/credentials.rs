@@ -28,6 +28,7 @@ mod vault;
 
 pub use check::{Asked, Checked, Checker, Subject, Told, question};
 pub use document::Proof;
+pub(crate) use document::{Content, Document, Fresh, Origin};
 pub use error::SourceError;
 pub use exchange::{
     CLAUDE_CLIENT_ID, CLAUDE_SCOPES, CLAUDE_TOKEN_URL, CLAUDE_TOKEN_URL_VARIABLE, CODEX_TOKEN_URL_VARIABLE, Issuer,
@@ -35,7 +36,7 @@ pub use exchange::{
 };
 pub use identity::{IdentityFacts, credential_kind, identity_facts};
 pub(crate) use login::{
-    CODEX_PORT, CallbackError, DeviceCode, DeviceFailure, Listening, LoginFailure, codex_redirect, random, redeem,
+    CODEX_PORTS, CallbackError, DeviceCode, Listening, LoginFailure, codex_redirect, random, redeem,
 };
 pub use login::{
     LoginAttempt, LoginCode, LoginKind, LoginSite, NoSite, PENDING_AT_ONCE, PENDING_FOR, PasteError, Pendings, TooMany,
@@ -44,6 +45,7 @@ pub use offer::{Offer, OfferError, OfferedKind};
 pub use parcel::{
     BringError, Brought, ExportError, Fate, IfThere, ImportError, SHORTEST as SHORTEST_PASSPHRASE, export, import,
 };
+pub(crate) use registrar::existing_login;
 pub use registrar::{Before, Destination, DestinationError, NotSaved, Registrar, Saved, Taken};
 pub use seal::{
     Key, KeyError, KeyId, KeyPlaces, OpenError, Place, RekeyError, Rekeyed, SealError, Sealer, Sealing, is_sealed,

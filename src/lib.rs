@@ -12,6 +12,7 @@ pub mod config;
 pub mod credentials;
 pub mod doctor;
 pub mod gateway;
+mod imports;
 pub mod metrics;
 pub mod process;
 pub mod sim;

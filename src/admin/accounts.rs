@@ -1,11 +1,11 @@
 //! Accounts one by one: a list of them, and what an operator does to one.
 
 mod act;
-mod add;
+pub(super) mod add;
 mod amend;
 mod list;
 mod probe;
-mod saved;
+pub(super) mod saved;
 
 pub(super) use act::{clear, pause, resume};
 pub(super) use add::{add, replace};

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::counts::Counts;
+use super::logins::Logins;
 use crate::amend::{AmendError, Change, advice};
 use crate::config::topology::Topology;
 use crate::credentials::{Checker, Registrar, Vault};
@@ -28,6 +29,8 @@ pub struct Desk {
     pub checker: Checker,
     /// Saves credentials.
     pub registrar: Registrar,
+    /// Logins under way.
+    pub logins: Logins,
     /// What became of its attempts.
     pub counts: Counts,
     /// The configuration in force.

@@ -3,7 +3,7 @@
 use http::Method;
 
 use super::verb::Verb;
-use super::{accounts, activity, config, conversations, failures, health, pool, route, usage};
+use super::{accounts, activity, config, conversations, failures, health, logins, pool, route, state, usage};
 
 /// What may befall whoever names an account.
 const NAMED: &[u16] = &[404, 409, 422];
@@ -88,6 +88,27 @@ pub(super) fn verbs() -> Vec<Verb> {
             accounts::remove,
         )
         .refusing(NAMED),
+        Verb::write(
+            "logins.start",
+            post("/logins"),
+            "Begins a login: gives the page on which a person says yes",
+            logins::start,
+        )
+        .refusing(&[404, 409, 422, 503]),
+        Verb::write(
+            "logins.complete",
+            post("/logins/{login}"),
+            "Finishes a login with the code that its page showed, and saves the account",
+            logins::complete,
+        )
+        .refusing(NAMED),
+        Verb::write(
+            "state.import",
+            post("/state/import"),
+            "Takes over what another gateway knew of quota; what is of accounts that are not here waits for them",
+            state::import,
+        )
+        .refusing(&[422, 503]),
         Verb::read("activity.list", "/activity", "What happened, oldest first", activity::list).refusing(FOUND),
         Verb::read("failures.list", "/failures", "Messages that did not arrive at once, or at all", failures::list),
         Verb::read("usage", "/usage", "Tokens, cost and cache efficiency of a period, summed up", usage::usage)

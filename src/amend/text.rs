@@ -100,7 +100,7 @@ fn listed(document: &mut DocumentMut, entry: &EntryId) {
 }
 
 /// The table of this name in a list of tables, however the list is written.
-fn named<'i>(list: &'i mut Item, name: &str) -> Option<&'i mut dyn TableLike> {
+pub(super) fn named<'i>(list: &'i mut Item, name: &str) -> Option<&'i mut dyn TableLike> {
     match list {
         Item::ArrayOfTables(tables) => {
             tables.iter_mut().find(|table| is_named(*table, name)).map(|table| table as &mut dyn TableLike)

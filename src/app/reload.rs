@@ -17,6 +17,7 @@ use http::HeaderName;
 use tokio::sync::Mutex;
 use tokio_util::task::TaskTracker;
 
+use super::imported;
 use super::news::Traces;
 use super::trial::Trial;
 use crate::admin::{AmendFault, ConfigKeeper, Keeping, Refused, Reloaded};
@@ -254,6 +255,7 @@ impl Reloader {
             fleet.join(rekeyed.before, rekeyed.now);
         }
         vault.assign(assignments(&topology, fleet, &traces, environment)).await;
+        imported::look(fleet, &topology).await;
         channels.replace(settings.webhooks.clone());
         live.store(Arc::new(Live::new(settings, topology)));
         vault.reload_sources().await;

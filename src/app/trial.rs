@@ -10,7 +10,7 @@ use duduclaw_actors::id::EntryId;
 
 use super::reload::{Machine, load};
 use crate::admin::AmendFault;
-use crate::amend::{Amended, Change, amend};
+use crate::amend::{Amended, Change, NewEntry, amend, bring};
 use crate::config::locate::Named;
 use crate::config::report;
 use crate::config::surroundings::Surroundings;
@@ -31,6 +31,14 @@ impl Trial {
     /// When it cannot be done; then nothing was written.
     pub fn amend(&self, entries: &[EntryId], change: Change) -> Result<Amended, AmendFault> {
         Ok(amend(&self.path, entries, change, |text| self.check(text))?)
+    }
+
+    /// Adds these entries to a provider's list, if what comes of it is good.
+    ///
+    /// # Errors
+    /// When it cannot be done; then nothing was written.
+    pub(crate) fn bring(&self, provider: &str, there: &[NewEntry], new: &[NewEntry]) -> Result<Amended, AmendFault> {
+        Ok(bring(&self.path, provider, there, new, |text| self.check(text))?)
     }
 
     fn check(&self, text: &str) -> Result<(), String> {

@@ -2,6 +2,7 @@
 //!
 //! Never here: where the credential comes from.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -38,6 +39,7 @@ pub(super) struct Files {
     pub(super) configuration: Configuration,
     pub(super) ready: Ready,
     pub(super) registrar: Registrar,
+    pub(super) home: PathBuf,
     source: Source,
 }
 
@@ -53,7 +55,7 @@ impl Files {
         let client = Client::new(ready.settings.server.timeouts.connect)?;
         let sealer = sealer(&ready.settings, &loaded.home, &process_environment());
         let registrar = Registrar { client, sealer, clock: Arc::new(SystemClock::default()) };
-        Ok(Self { configuration, ready, registrar, source })
+        Ok(Self { configuration, ready, registrar, home: loaded.home, source })
     }
 
     /// What is to be said of what was saved, once its entry is where it is wanted.

@@ -27,7 +27,7 @@ pub const CLAUDE_TOKEN_URL: &str = "https://platform.claude.com/v1/oauth/token";
 /// The variable that replaces it, honoured for https or loopback only.
 pub const CLAUDE_TOKEN_URL_VARIABLE: &str = "DUDUCLAW_CLAUDE_TOKEN_URL";
 /// OpenAI's token endpoint.
-pub const CODEX_TOKEN_URL: &str = "https://auth.openai.com/oauth/token";
+pub(super) const CODEX_TOKEN_URL: &str = "https://auth.openai.com/oauth/token";
 /// The variable that replaces it, honoured for https or loopback only.
 pub const CODEX_TOKEN_URL_VARIABLE: &str = "DUDUCLAW_CODEX_TOKEN_URL";
 /// The public client id of Claude's logins, which refresh tokens are bound to.

@@ -29,7 +29,7 @@ use super::source::Environment;
 
 pub(crate) use callback::{CallbackError, Listening};
 pub(crate) use code::{LoginFailure, redeem};
-pub(crate) use device::{DeviceCode, DeviceFailure};
+pub(crate) use device::DeviceCode;
 pub use pending::{PENDING_AT_ONCE, PENDING_FOR, Pendings, TooMany};
 
 /// Claude's login page.
@@ -42,8 +42,8 @@ const SETUP_SCOPE: &str = "user:inference";
 const CODEX_AUTHORIZE_URL: &str = "https://auth.openai.com/oauth/authorize";
 pub(crate) const CODEX_CLIENT_ID: &str = "app_EMoamEEZ73f0CkXaXp7hrann";
 const CODEX_SCOPES: &str = "openid profile email offline_access";
-/// The one port that OpenAI's login comes back to.
-pub(crate) const CODEX_PORT: u16 = 1455;
+/// The ports that OpenAI's login comes back to.
+pub(crate) const CODEX_PORTS: [u16; 2] = [1455, 1457];
 
 /// What a login is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,7 +187,7 @@ impl LoginAttempt {
         let redirect = match site.kind {
             LoginKind::Claude | LoginKind::ClaudeSetupToken => CLAUDE_PASTE_URL.to_owned(),
             // Its page has no place to show a code: the browser ends at an address that leads nowhere, and has it there.
-            LoginKind::ChatGpt => codex_redirect(CODEX_PORT),
+            LoginKind::ChatGpt => codex_redirect(CODEX_PORTS[0]),
         };
         Self::new(site, redirect)
     }

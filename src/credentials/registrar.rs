@@ -6,7 +6,7 @@
 mod destination;
 mod filing;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use duduclaw_actors::account::health::Verdict;
 use duduclaw_actors::clock::{SharedClock, Timestamp};
@@ -19,6 +19,7 @@ use super::document::{Content, Fresh, Origin, Proof};
 use super::error::SourceError;
 use super::offer::{self, Offer, OfferError};
 use super::seal::{SealError, Sealer};
+use super::source::SecretSource;
 use super::store::{is_store_name, store_file};
 use crate::config::settings::Protocol;
 use crate::upstream::client::Client;
@@ -215,6 +216,21 @@ fn bearing(user_agent: Option<&HeaderValue>, shown: Shown<'_>, account: Option<H
 fn usage_page(to: &Destination) -> String {
     let base = to.base_url.as_str().trim_end_matches('/');
     format!("{}/wham/usage", base.strip_suffix("/codex").unwrap_or(base))
+}
+
+/// The login of another program, as an account of ours that stays linked to it. A token that cannot be renewed is copied.
+///
+/// # Errors
+/// When there is none, or it makes no sense.
+pub(crate) fn existing_login(path: &Path) -> Result<Fresh, SourceError> {
+    let source = SecretSource::CredentialsFile(path.to_owned());
+    let missing = || SourceError::Missing { path: path.to_owned() };
+    let opened = source.open(&Sealer::none())?.ok_or_else(missing)?;
+    let login = opened.reading.login;
+    let (facts, renews) = (login.facts.clone(), login.refresh.is_some());
+    let content = opened.document.content(login).ok_or_else(missing)?;
+    let fresh = Fresh { content, facts, proof: Proof::Found, origin: Origin::Own };
+    Ok(if renews { fresh.linked_to(path.to_owned()) } else { fresh })
 }
 
 impl Fresh {

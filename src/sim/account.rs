@@ -5,8 +5,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use duduclaw_actors::clock::{Timestamp, Wall};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::quota::{Quota, QuotaLimits};
@@ -244,6 +247,44 @@ impl Account {
 
     fn minted(&self, family: &str, serial: u64) -> String {
         format!("sk-ant-{family}-sim-{}-{serial}", self.spec.name)
+    }
+
+    /// A token for a year, beside all others.
+    pub(super) fn long_token(&mut self, now: Timestamp) -> String {
+        self.issued += 1;
+        let token = format!("{}-setup", self.minted("oat01", self.issued));
+        self.admit(token.clone(), Some(Duration::from_secs(YEAR)), now);
+        token
+    }
+
+    /// New tokens of a ChatGPT login: access, refresh, and who it is.
+    pub(super) fn chatgpt_login(&mut self, now: Timestamp) -> (String, String, String) {
+        self.issued += 1;
+        self.spent.extend(self.refresh.take());
+        let refresh = format!("rt-sim-{}-{}", self.spec.name, self.issued);
+        self.refresh = Some(refresh.clone());
+        let ends = now.wall.plus(self.lifetime()).0 / 1000;
+        let claims = |what: &str| {
+            json!({
+                "exp": ends, "jti": format!("sim-{what}-{}-{}", self.spec.name, self.issued),
+                "https://api.openai.com/auth": {"chatgpt_account_id": self.uuid, "chatgpt_plan_type": "pro"},
+            })
+        };
+        let token =
+            |what: &str| format!("eyJhbGciOiJub25lIn0.{}.c2lt", URL_SAFE_NO_PAD.encode(claims(what).to_string()));
+        let (access, id) = (token("access"), token("id"));
+        self.admit(access.clone(), Some(self.lifetime()), now);
+        (access, refresh, id)
+    }
+
+    /// Whether this refresh token is good now.
+    pub(super) fn is_refresh(&self, token: &str) -> bool {
+        self.refresh.as_deref() == Some(token)
+    }
+
+    /// Whether this token opens it now.
+    pub(super) fn opens(&self, token: &str, now: Timestamp) -> bool {
+        self.token(token, now) == Some(Token::Good)
     }
 
     fn admit(&mut self, token: String, life: Option<Duration>, now: Timestamp) {

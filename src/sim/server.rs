@@ -26,7 +26,7 @@ use super::answer::{Answer, Instead};
 use super::control;
 use super::log::{Arrived, Ending};
 use super::playback::{Broken, Fuse, Playback, Watch};
-use super::world::{Decided, World};
+use super::world::{Decided, World, pairs};
 
 const BODY_KEPT: usize = 64 * 1024 * 1024;
 
@@ -68,11 +68,24 @@ impl Shared {
     }
 
     fn decide(&self, arrived: &Arrived) -> Decided {
-        let body: Option<Value> = serde_json::from_slice(&arrived.body).ok();
+        let body: Option<Value> = serde_json::from_slice(&arrived.body).ok().or_else(|| form(arrived));
         let decided = self.world().answer(arrived, body.as_ref(), self.clock.now());
         self.changed.send_modify(|version| *version += 1);
         decided
     }
+}
+
+/// A web form's fields.
+fn form(arrived: &Arrived) -> Option<Value> {
+    let kind = arrived.header("content-type")?;
+    let text = std::str::from_utf8(&arrived.body).ok().filter(|_| kind.contains("x-www-form-urlencoded"))?;
+    Some(
+        pairs(text)
+            .into_iter()
+            .map(|(key, value)| (key, Value::String(value)))
+            .collect::<serde_json::Map<_, _>>()
+            .into(),
+    )
 }
 
 /// Accepts connections until stopped.

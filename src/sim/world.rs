@@ -16,8 +16,12 @@ use super::log::{Arrived, Log};
 use super::quota::{Told, unified_headers};
 use super::thinking::Seal;
 
+mod login;
 mod messages;
 mod side;
+
+use login::Logins;
+pub(super) use login::pairs;
 
 /// Everything the simulator knows.
 pub(super) struct World {
@@ -27,6 +31,7 @@ pub(super) struct World {
     pub(super) log: Log,
     cache: PromptCache,
     seal: Seal,
+    logins: Logins,
 }
 
 /// A request on its way through the provider.
@@ -59,6 +64,7 @@ impl World {
             log: Log::new(config.keep_bytes),
             cache: PromptCache::default(),
             seal: Seal::new(&config.seed),
+            logins: Logins::default(),
             config,
         }
     }
@@ -68,6 +74,7 @@ impl World {
         let fresh = Self::new(self.config.clone(), now);
         self.accounts = fresh.accounts;
         self.faults = fresh.faults;
+        self.logins = fresh.logins;
         self.cache.clear();
         self.log.clear();
     }
@@ -102,6 +109,8 @@ impl World {
             Endpoint::Messages => self.admitted(call, account, Self::messages),
             Endpoint::CountTokens => self.admitted(call, account, Self::count_tokens),
             Endpoint::Models => self.admitted(call, account, Self::models),
+            Endpoint::Login => self.authorize(call),
+            Endpoint::Usage if call.arrived.route() != "/api/oauth/usage" => self.chatgpt_usage(call, account),
             Endpoint::Usage => self.admitted(call, account, Self::usage),
             Endpoint::Other => call.error(404, "not_found_error", "Not Found"),
         }
@@ -182,6 +191,7 @@ impl World {
             | Endpoint::Models
             | Endpoint::Usage
             | Endpoint::Preflight
+            | Endpoint::Login
             | Endpoint::Other => credentials(call.arrived).first().map(|token| fingerprint(token)),
         };
         if let Some(record) = self.log.get_mut(call.id) {
@@ -215,8 +225,10 @@ fn endpoint(arrived: &Arrived) -> Endpoint {
         ("POST", "/v1/messages") => Endpoint::Messages,
         ("POST", "/v1/messages/count_tokens") => Endpoint::CountTokens,
         ("GET", route) if route == "/v1/models" || route.starts_with("/v1/models/") => Endpoint::Models,
-        ("POST", "/v1/oauth/token") => Endpoint::Token,
-        ("GET", "/api/oauth/usage") => Endpoint::Usage,
+        ("POST", "/v1/oauth/token" | "/oauth/token") => Endpoint::Token,
+        ("POST", "/api/accounts/deviceauth/usercode" | "/api/accounts/deviceauth/token") => Endpoint::Token,
+        ("GET", "/cai/oauth/authorize" | "/oauth/authorize" | "/codex/device") => Endpoint::Login,
+        ("GET", "/api/oauth/usage" | "/backend-api/wham/usage") => Endpoint::Usage,
         ("HEAD" | "GET", "/" | "/api/hello") => Endpoint::Preflight,
         _other => Endpoint::Other,
     }

@@ -65,7 +65,7 @@ async fn what_is_added_serves_at_once_and_lies_sealed() {
     assert_eq!((&key["result"]["kind"], &key["result"]["check"]), (&json!("api_key"), &json!("valid")), "{key}");
     assert_eq!(world.account("metered").await.state, "healthy");
     let asked = world.sim.hits("key", Endpoint::Models);
-    assert_eq!(asked[0].header("x-api-key").is_some(), true);
+    assert!(asked[0].header("x-api-key").is_some());
 }
 
 #[tokio::test]

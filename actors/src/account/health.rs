@@ -131,6 +131,12 @@ impl Health {
         Self { account: AccountKey(account), settings, ..Self::default() }
     }
 
+    /// One of which nothing is known but these figures, to be joined into the account's own.
+    #[must_use]
+    pub fn with_quota(account: AccountId, settings: Settings, quota: Quota) -> Self {
+        Self { quota, ..Self::new(account, settings) }
+    }
+
     /// Takes what happened. Whatever is over at `now` has ended before.
     pub fn apply(&mut self, event: HealthEvent<'_>, now: Timestamp) -> Vec<Effect> {
         let before = self.clone();

@@ -102,10 +102,12 @@ fn stored(call: &Call, account: &str) -> Result<(Destination, String), Fault> {
     let (topology, settings) = (&call.live.topology, &call.live.settings);
     let find = |provider: Option<&str>| Destination::find(topology, settings, provider, None).map_err(Fault::from);
     match topology.entry_named(account) {
-        Ok(entry) => match &entry.source {
-            SecretSource::StoreFile(_) => Ok((find(Some(&entry.id.provider))?, entry.id.name.to_string())),
-            source => Err(elsewhere(account, source)),
-        },
+        Ok(entry) => {
+            if let SecretSource::StoreFile(_) = entry.source {
+                return Ok((find(Some(&entry.id.provider))?, entry.id.name.to_string()));
+            }
+            Err(elsewhere(account, &entry.source))
+        }
         Err(unknown @ crate::config::topology::NameError::Unknown { .. }) => {
             let (provider, name) = account.rsplit_once('/').map_or((None, account), |(p, name)| (Some(p), name));
             let to = find(provider).map_err(|_| Fault::from(unknown.clone()))?;

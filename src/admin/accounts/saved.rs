@@ -66,11 +66,10 @@ pub(in crate::admin) async fn put_to_use(
     // A configuration that is not read again has the same files.
     call.desk.vault.reload_sources().await;
     let entry = EntryId { provider: to.provider.as_str().into(), name: name.into() };
-    if wanted == Use::Configured && places(&call.desk.live.load().topology, saved).is_empty() {
-        if let Err(why) = call.desk.keeper.amend(vec![entry.clone()], Change::Add).await {
-            let hint = why.hint(&call.desk.live.load().topology, Change::Add);
-            notes.push(format!("its entry was not added: {why}{}", hint.map_or(String::new(), |h| format!("; {h}"))));
-        }
+    let is_wanted = wanted == Use::Configured && places(&call.desk.live.load().topology, saved).is_empty();
+    if is_wanted && let Err(why) = call.desk.keeper.amend(vec![entry.clone()], Change::Add).await {
+        let hint = why.hint(&call.desk.live.load().topology, Change::Add);
+        notes.push(format!("its entry was not added: {why}{}", hint.map_or(String::new(), |h| format!("; {h}"))));
     }
     let live = call.desk.live.load_full();
     tell_found(&Call { live: live.clone(), ..call.clone() }, saved).await?;

@@ -80,9 +80,10 @@ impl Document {
     pub(crate) fn content(&self, login: Login) -> Option<Content> {
         let (access, expires_at) = (login.access, login.expires_at);
         match Shape::of(&self.root) {
-            Shape::Claude => {
-                Some(Content::Login { access, refresh: login.refresh?, expires_at, scopes: self.scopes() })
-            }
+            Shape::Claude => Some(match login.refresh {
+                Some(refresh) => Content::Login { access, refresh, expires_at, scopes: self.scopes() },
+                None => Content::SetupToken { token: access, expires_at },
+            }),
             Shape::Codex => {
                 let id = CODEX_ID.of(&self.root).and_then(Value::as_str).and_then(|id| Secret::parse(id).ok())?;
                 Some(Content::ChatGpt { access, refresh: login.refresh?, id })
@@ -94,6 +95,12 @@ impl Document {
     fn scopes(&self) -> Vec<String> {
         let scopes = self.root.get(CLAUDE).and_then(|login| login.get("scopes")).and_then(Value::as_array);
         scopes.into_iter().flatten().filter_map(|scope| scope.as_str().map(str::to_owned)).collect()
+    }
+
+    /// A credential as the text of a file, open for whoever is to save it.
+    pub(crate) fn text_of(fresh: &Fresh) -> Zeroizing<String> {
+        let bytes = Self::new().with_fresh(fresh, &Seals::FOREIGN).expect("nothing is sealed");
+        Zeroizing::new(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// The file's bytes with this credential in the place of the one before.

@@ -4,7 +4,7 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,9 +54,10 @@ enum Came {
 }
 
 impl Listening {
-    /// Listens on a free port, or on this one, at this path.
-    pub(crate) async fn on(port: u16, path: &'static str) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+    /// Listens at this path on the first of these ports that is free; 0 is any.
+    pub(crate) async fn on(ports: &[u16], path: &'static str) -> io::Result<Self> {
+        let addresses: Vec<_> = ports.iter().map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, *port))).collect();
+        let listener = TcpListener::bind(addresses.as_slice()).await?;
         let port = listener.local_addr()?.port();
         Ok(Self { listener, path, port })
     }
@@ -148,4 +149,64 @@ fn page(status: StatusCode, text: &str) -> Response<Full<Bytes>> {
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert(CONNECTION, HeaderValue::from_static("close"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::super::LoginKind;
+    use super::super::tests::attempt;
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_is_waited_for_longer_than_five_minutes() {
+        let listening = Listening::on(&[0], "/callback").await.unwrap();
+        let attempt = Arc::new(attempt(LoginKind::Claude));
+        let waiting = listening.wait(&attempt);
+        let late = tokio::time::timeout(WITHIN + Duration::from_millis(1), waiting).await.expect("no longer");
+        assert!(matches!(late, Err(CallbackError::Late)), "{late:?}");
+        let listening = Listening::on(&[0], "/callback").await.unwrap();
+        let early = tokio::time::timeout(WITHIN - Duration::from_millis(1), listening.wait(&attempt)).await;
+        assert!(early.is_err(), "no shorter");
+    }
+
+    async fn knock(port: u16, line: &str) -> String {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
+        stream.write_all(format!("{line} HTTP/1.1\r\nhost: localhost\r\n\r\n").as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer.split_whitespace().nth(1).unwrap_or_default().to_owned()
+    }
+
+    #[tokio::test]
+    async fn strays_are_answered_and_ignored_and_the_first_right_answer_counts() {
+        let listening = Listening::on(&[0], "/callback").await.unwrap();
+        let (port, attempt) = (listening.port(), Arc::new(attempt(LoginKind::Claude)));
+        let state = attempt.state.to_string();
+        let knocks = async {
+            // One that says nothing holds nobody up.
+            let silent = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
+            assert_eq!(knock(port, "GET /favicon.ico").await, "404");
+            assert_eq!(knock(port, &format!("POST /callback?code=c&state={state}")).await, "405");
+            for stray in ["", "?code=c", "?state=x", "?code=c&state=x", "?error=access_denied&state=x", "?code=&state="]
+            {
+                assert_eq!(knock(port, &format!("GET /callback{stray}")).await, "400", "{stray}");
+            }
+            assert_eq!(knock(port, &format!("GET /callback?state={state}")).await, "400");
+            assert_eq!(knock(port, &format!("GET /callback?code=right&state={state}")).await, "200");
+            drop(silent);
+        };
+        let (came, ()) = tokio::join!(listening.wait(&attempt), knocks);
+        assert_eq!(came.unwrap().0.as_str(), "right");
+    }
+
+    #[tokio::test]
+    async fn a_no_with_our_state_ends_the_wait() {
+        let listening = Listening::on(&[0], "/callback").await.unwrap();
+        let (port, attempt) = (listening.port(), Arc::new(attempt(LoginKind::Claude)));
+        let line = format!("GET /callback?error=access_denied&state={}", attempt.state.as_str());
+        let (came, status) = tokio::join!(listening.wait(&attempt), knock(port, &line));
+        assert!(matches!(came, Err(CallbackError::Refused)) && status == "200", "{came:?} {status}");
+    }
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::time::Instant;
 use zeroize::Zeroizing;
 
 use super::{CODEX_CLIENT_ID, LoginAttempt, LoginCode, LoginSite};
@@ -80,15 +79,8 @@ impl DeviceCode {
         let url = endpoint(&self.site, "api/accounts/deviceauth/token")?;
         let id: &str = &self.id;
         let body = json!({"device_auth_id": id, "user_code": self.user_code});
-        let began = Instant::now();
-        let done: Done = loop {
-            match ask(exchange, &self.site, &url, &body).await? {
-                (200..=299, answer) => break serde_json::from_slice(&answer).map_err(|_| DeviceFailure::Unusable)?,
-                (403 | 404, _) if began.elapsed() + self.wait < WITHIN => tokio::time::sleep(self.wait).await,
-                (403 | 404, _) => return Err(DeviceFailure::Late),
-                (status, _) => return Err(DeviceFailure::Refused(status)),
-            }
-        };
+        let asked = tokio::time::timeout(WITHIN, self.ask_until_done(exchange, &url, &body)).await;
+        let done = asked.unwrap_or(Err(DeviceFailure::Late))?;
         let redirect = endpoint(&self.site, "deviceauth/callback")?.to_string();
         let attempt = LoginAttempt {
             site: self.site,
@@ -98,6 +90,23 @@ impl DeviceCode {
             redirect,
         };
         Ok((attempt, LoginCode(Zeroizing::new(done.authorization_code))))
+    }
+}
+
+impl DeviceCode {
+    async fn ask_until_done(
+        &self,
+        exchange: &TokenExchange,
+        url: &TokenUrl,
+        body: &Value,
+    ) -> Result<Done, DeviceFailure> {
+        loop {
+            match ask(exchange, &self.site, url, body).await? {
+                (200..=299, answer) => return serde_json::from_slice(&answer).map_err(|_| DeviceFailure::Unusable),
+                (403 | 404, _) => tokio::time::sleep(self.wait).await,
+                (status, _) => return Err(DeviceFailure::Refused(status)),
+            }
+        }
     }
 }
 

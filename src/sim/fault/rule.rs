@@ -19,8 +19,10 @@ pub enum Endpoint {
     Models,
     /// The token endpoint.
     Token,
-    /// `GET /api/oauth/usage`.
+    /// `GET /api/oauth/usage`, and ChatGPT's page for the same.
     Usage,
+    /// The login page.
+    Login,
     /// `HEAD /` and the like.
     Preflight,
     /// Anything else.

@@ -11,11 +11,18 @@ use crate::sim::answer::Answer;
 use crate::sim::fault::invalid_grant;
 use crate::sim::quota::{SimWindow, WindowState};
 
-const SCOPES: &str = "user:profile user:inference user:sessions:claude_code user:mcp_servers user:file_upload";
+pub(super) const SCOPES: &str =
+    "user:profile user:inference user:sessions:claude_code user:mcp_servers user:file_upload";
 
 impl World {
     pub(super) fn token(&mut self, call: &Call<'_>, account: Option<usize>) -> Answer {
+        if call.arrived.route().starts_with("/api/accounts/deviceauth/") {
+            return self.device(call);
+        }
+        let is_claude = call.arrived.route() == "/v1/oauth/token";
         let answer = match field(call.body, "grant_type") {
+            "authorization_code" => self.redeemed(call),
+            "refresh_token" if !is_claude => self.chatgpt_renewed(call),
             "refresh_token" => self.renewed(call, account),
             _other => Answer::json(400, &json!({"error": "unsupported_grant_type"})),
         };

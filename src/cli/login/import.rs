@@ -1,0 +1,45 @@
+//! Taking over the login that Claude Code has on this machine. Its file stays the authority: both go on using it, and
+//! whoever renews it, renews it there.
+//!
+//! It is done here, also beside a daemon: the login is in this user's home, and only the account store is written.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+
+use crate::cli::control::Control;
+use crate::cli::login::{ClaudeArgs, browser};
+use crate::cli::saving::{Files, tell};
+use crate::cli::{Exit, Globals};
+use crate::config::surroundings::{Machine, Surroundings};
+use crate::credentials::{LoginKind, Taken, existing_login};
+
+pub(super) async fn run(args: &ClaudeArgs, globals: &Globals) -> anyhow::Result<Exit> {
+    let files = Files::open(globals)?;
+    let to = browser::destination(&files, LoginKind::Claude, &args.common)?;
+    let path = args.from.clone().or_else(claude_codes_own).context("no home directory is known; give --from FILE")?;
+    let path = std::path::absolute(&path)?;
+    if path.starts_with(&to.accounts_dir) {
+        bail!("{} is in the account store already", path.display());
+    }
+    let fresh = existing_login(&path).with_context(
+        || "there is no login to take over; log in with Claude Code, give --from FILE, or use --mode oauth",
+    )?;
+    let name = &args.common.name;
+    let saved = files.registrar.save(&to, name, fresh, Taken::Replace).await?;
+    let mut answer = files.settle(&to, name, &saved, args.common.write_config)?;
+    answer.notes.push(format!("it stays linked to {}: log in and out there as before", path.display()));
+    if let Some(daemon) = Control::look(globals)?
+        && let Err(error) = daemon.call::<Value>("config.reload", json!({})).await
+    {
+        answer.notes.push(format!("the daemon has not taken it up yet: {error}"));
+    }
+    tell(&answer, args.common.json)
+}
+
+fn claude_codes_own() -> Option<PathBuf> {
+    let chosen = Machine.text_var("CLAUDE_CONFIG_DIR").map(|dir| PathBuf::from(dir.trim()));
+    let folder = chosen.or_else(|| Machine.user_home().map(|home| home.join(".claude")))?;
+    Some(folder.join(".credentials.json"))
+}
