@@ -92,13 +92,13 @@ fn by_itself(doctor: &Doctor, what: &str, entry: &Entry, credential: &Credential
         let finding = Finding::fail(Group::Accounts, what, "its login has ended: the provider renews it no more");
         return Some(finding.advised(login(doctor, entry)));
     }
-    if let Some(known) = known {
-        if known.state == "broken" {
-            let cause = known.cause.as_deref().unwrap_or("unreadable");
-            let finding =
-                Finding::fail(Group::Accounts, what, format!("can be read here, and the daemon cannot ({cause})"));
-            return Some(finding.advised("give the daemon the same variables and permissions, and start it again"));
-        }
+    if let Some(known) = known.filter(|known| known.state == "broken") {
+        let cause = known.cause.as_deref().unwrap_or("unreadable");
+        let finding = format!("can be read here, and the daemon cannot ({cause})");
+        return Some(
+            Finding::fail(Group::Accounts, what, finding)
+                .advised("give the daemon the same variables and permissions, and start it again"),
+        );
     }
     let ended = credential.expires_at.is_some_and(|at| at <= doctor.clock.now().wall);
     match (ended, credential.renewal) {

@@ -11,9 +11,11 @@
 mod api;
 mod claude;
 mod curl;
+mod detour;
 mod installed;
 mod kin;
 mod sdk;
+mod shared;
 mod stage;
 mod start;
 mod story;

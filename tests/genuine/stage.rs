@@ -111,15 +111,12 @@ impl Plan {
         let config = SimConfig::with(self.accounts.clone());
         let sim = Sim::start(config, Arc::new(SystemClock::default()), "127.0.0.1:0".parse().unwrap()).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let mut daemon = self.daemon(&sim, folder.path());
         let story = Story::default();
-        listen(&mut daemon, &story);
-        let line = story.says("duduclaw listens on ").await;
-        let url = line.split_whitespace().last().unwrap_or_default().to_owned();
+        let (daemon, url) = spawned(self.daemon(&sim, folder.path()), &story).await;
         Stage { sim, story, url, folder, _daemon: daemon }
     }
 
-    fn daemon(&self, sim: &SimHandle, folder: &Path) -> Child {
+    fn daemon(&self, sim: &SimHandle, folder: &Path) -> Command {
         let home = folder.join("duduclaw");
         std::fs::create_dir_all(&home).unwrap();
         let mut command = kin::program(Path::new(env!("CARGO_BIN_EXE_duduclaw")), folder);
@@ -132,8 +129,7 @@ impl Plan {
         } else {
             self.leave_findable(sim, folder, &mut command);
         }
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
-        command.spawn().unwrap()
+        command
     }
 
     fn text(&self, sim: &SimHandle, folder: &Path, command: &mut Command) -> String {
@@ -177,6 +173,15 @@ impl Plan {
             }
         }
     }
+}
+
+/// A daemon, and where it listens once it does.
+pub async fn spawned(mut command: Command, story: &Story) -> (Child, String) {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
+    let mut daemon = command.spawn().unwrap();
+    listen(&mut daemon, story);
+    let line = story.says("duduclaw listens on ").await;
+    (daemon, line.split_whitespace().last().unwrap_or_default().to_owned())
 }
 
 fn write_login(sim: &SimHandle, name: &str, file: &Path) {
