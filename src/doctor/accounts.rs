@@ -14,8 +14,8 @@ use futures_util::future::join_all;
 use super::finding::{Finding, Group};
 use super::{Daemon, Doctor, Network};
 use crate::admin::PoolAccount;
-use crate::config::topology::{Entry, Topology, Usable};
-use crate::credentials::{Asked, Credential, Renewal, SecretSource, SourceError, Told, Trace, question};
+use crate::config::topology::{Entry, Topology};
+use crate::credentials::{Asked, Credential, Renewal, SecretSource, Shown, SourceError, Told, Trace, question};
 
 /// How long before its end a token that cannot be renewed is worth a word.
 const SOON: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -56,9 +56,6 @@ async fn account(doctor: &Doctor, topology: &Topology, entry: &Entry) -> (Option
     let said = |finding: Finding| (Some(finding), None);
     if entry.switch == Switch::Off {
         return said(Finding::pass(Group::Accounts, what, "switched off in the configuration; not asked"));
-    }
-    if topology.elements()[entry.element].usable == Usable::NotBuilt {
-        return said(Finding::pass(Group::Accounts, what, "of a provider that this version does not use; not asked"));
     }
     match Credential::read(&entry.source, &doctor.environment, &doctor.sealer) {
         Err(error) => said(unreadable(doctor, what, entry, &error)),
@@ -122,8 +119,9 @@ async fn ask(
     credential: Credential,
 ) -> (Option<Finding>, Option<Reading>) {
     let element = &topology.elements()[entry.element];
-    let at = Asked { base_url: &element.base_url, user_agent: element.user_agent.as_ref() };
-    let told = question(&doctor.client, at, credential.kind, &credential.secret).await;
+    let at = Asked { base_url: &element.base_url, user_agent: element.user_agent.as_ref(), protocol: element.protocol };
+    let shown = Shown { kind: credential.kind, secret: &credential.secret, account: entry.uuid.as_deref() };
+    let told = question(&doctor.client, at, shown).await;
     let reading = told.reply.as_ref().and_then(|reply| reply.headers.get(http::header::DATE));
     let reading = reading.and_then(|date| DateTime::parse_from_rfc2822(date.to_str().ok()?).ok());
     let ours = doctor.clock.now().wall;
