@@ -17,6 +17,7 @@ mod agreement;
 mod amplification;
 mod binary;
 mod budgets;
+mod canary;
 mod cancel;
 mod caps;
 mod cases;
