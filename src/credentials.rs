@@ -26,7 +26,7 @@ mod trace;
 mod values;
 mod vault;
 
-pub use check::{Asked, Checked, Checker, Subject, Told, question};
+pub use check::{Asked, Checked, Checker, Shown, Subject, Told, question};
 pub use document::Proof;
 pub(crate) use document::{Content, Document, Fresh, Origin};
 pub use error::SourceError;

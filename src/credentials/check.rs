@@ -18,18 +18,21 @@ use super::exchange::OWN_USER_AGENT;
 use super::secret::Secret;
 use super::vault::{Held, NotNow, Patience, Rejection, Vault};
 use crate::config::origin::BaseUrl;
+use crate::config::settings::Protocol;
 use crate::upstream::client::Client;
 use crate::upstream::question::{Reply, ask};
 
 /// How long one answer may take.
 const WITHIN: Duration = Duration::from_secs(10);
 
-pub(super) const PATH: &str = "/v1/models";
+const PATH: &str = "/v1/models";
 const BETA: HeaderName = HeaderName::from_static("anthropic-beta");
 const BETA_OF_LOGINS: HeaderValue = HeaderValue::from_static("oauth-2025-04-20");
 const VERSION: HeaderName = HeaderName::from_static("anthropic-version");
 const VERSION_WE_SPEAK: HeaderValue = HeaderValue::from_static("2023-06-01");
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+const GOOGLE_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
+const CHATGPT_ACCOUNT: HeaderName = HeaderName::from_static("chatgpt-account-id");
 
 /// What asks.
 #[derive(Clone)]
@@ -58,6 +61,8 @@ pub struct Asked<'a> {
     pub base_url: &'a BaseUrl,
     /// The name under which we ask, if not our own.
     pub user_agent: Option<&'a HeaderValue>,
+    /// What it speaks, and so how it is asked.
+    pub protocol: Protocol,
 }
 
 /// What was told.
@@ -103,16 +108,16 @@ impl Checker {
 
     async fn ask(&self, subject: Subject<'_>, held: &Arc<Held>) -> Checked {
         let sent_at = self.clock.now();
-        let told = question(&self.client, subject.at, held.kind, &held.secret).await;
+        let shown = Shown { kind: held.kind, secret: &held.secret, account: held.facts.uuid.as_deref() };
+        let told = question(&self.client, subject.at, shown).await;
         let status = told.reply.map(|reply| reply.status.as_u16());
         Checked { verdict: told.verdict, generation: held.generation, sent_at, status }
     }
 }
 
 /// Asks with a secret that no vault needs to hold.
-pub async fn question(client: &Client, at: Asked<'_>, kind: CredentialKind, secret: &Secret) -> Told {
-    let request = request(&at.base_url.join(PATH), headers(at.user_agent, Shown { kind, secret }));
-    let reply = match request {
+pub async fn question(client: &Client, at: Asked<'_>, shown: Shown<'_>) -> Told {
+    let reply = match asked_with(at, shown) {
         Some(request) => ask(client, request, WITHIN).await.ok(),
         None => None,
     };
@@ -120,19 +125,46 @@ pub async fn question(client: &Client, at: Asked<'_>, kind: CredentialKind, secr
 }
 
 /// What is shown of a credential to ask about it.
-#[derive(Clone, Copy)]
-pub(super) struct Shown<'a> {
-    pub(super) kind: CredentialKind,
-    pub(super) secret: &'a Secret,
+#[derive(Clone, Copy, Debug)]
+pub struct Shown<'a> {
+    /// What kind it is.
+    pub kind: CredentialKind,
+    /// The token or key.
+    pub secret: &'a Secret,
+    /// The provider's id of its account, where that is shown too.
+    pub account: Option<&'a str>,
 }
 
-/// What the provider answers, if it does.
-pub(super) async fn status_of(client: &Client, request: Option<reqwest::Request>) -> Option<StatusCode> {
-    ask(client, request?, WITHIN).await.ok().map(|reply| reply.status)
+/// The question of each protocol: the list of models; for a ChatGPT login, which has none, its usage page.
+fn asked_with(at: Asked<'_>, shown: Shown<'_>) -> Option<reqwest::Request> {
+    match at.protocol {
+        Protocol::Anthropic => request(&at.base_url.join(PATH), headers(at.user_agent, shown)),
+        Protocol::Gemini => {
+            let mut headers = plain_headers(at.user_agent);
+            headers.insert(GOOGLE_KEY, shown.secret.plain_header());
+            request(&at.base_url.join("/v1beta/models"), headers)
+        }
+        Protocol::Responses | Protocol::Chat => {
+            let is_login = shown.kind != CredentialKind::ApiKey;
+            let url = if is_login { usage_page(at.base_url) } else { at.base_url.join("/models") };
+            let mut headers = plain_headers(at.user_agent);
+            headers.insert(AUTHORIZATION, shown.secret.bearer());
+            if let Some(account) = shown.account.filter(|_| is_login).and_then(|id| HeaderValue::from_str(id).ok()) {
+                headers.insert(CHATGPT_ACCOUNT, account);
+            }
+            request(&url, headers)
+        }
+    }
+}
+
+/// Where ChatGPT shows an account's usage, which only a good login may see.
+fn usage_page(base_url: &BaseUrl) -> String {
+    let base = base_url.as_str().trim_end_matches('/');
+    format!("{}/wham/usage", base.strip_suffix("/codex").unwrap_or(base))
 }
 
 /// What a status says of the credential that was shown. Only three say anything.
-pub(super) fn verdict(status: StatusCode) -> Verdict {
+fn verdict(status: StatusCode) -> Verdict {
     match status {
         StatusCode::OK => Verdict::Valid,
         StatusCode::UNAUTHORIZED => Verdict::InvalidToken,
@@ -141,14 +173,14 @@ pub(super) fn verdict(status: StatusCode) -> Verdict {
     }
 }
 
-pub(super) fn request(url: &str, headers: HeaderMap) -> Option<reqwest::Request> {
+fn request(url: &str, headers: HeaderMap) -> Option<reqwest::Request> {
     let mut request = reqwest::Request::new(Method::GET, url.parse().ok()?);
     *request.headers_mut() = headers;
     Some(request)
 }
 
 /// The headers of every question.
-pub(super) fn plain_headers(user_agent: Option<&HeaderValue>) -> HeaderMap {
+fn plain_headers(user_agent: Option<&HeaderValue>) -> HeaderMap {
     let own = || HeaderValue::from_static(OWN_USER_AGENT);
     let mut headers = HeaderMap::new();
     headers.insert(USER_AGENT, user_agent.cloned().unwrap_or_else(own));
@@ -157,7 +189,7 @@ pub(super) fn plain_headers(user_agent: Option<&HeaderValue>) -> HeaderMap {
 }
 
 /// The headers of a question to Anthropic.
-pub(super) fn headers(user_agent: Option<&HeaderValue>, shown: Shown<'_>) -> HeaderMap {
+fn headers(user_agent: Option<&HeaderValue>, shown: Shown<'_>) -> HeaderMap {
     let mut headers = plain_headers(user_agent);
     headers.insert(VERSION, VERSION_WE_SPEAK);
     match shown.kind {

@@ -11,17 +11,14 @@ use std::path::{Path, PathBuf};
 use duduclaw_actors::account::health::Verdict;
 use duduclaw_actors::clock::{SharedClock, Timestamp};
 use duduclaw_actors::id::CredentialKind;
-use http::header::AUTHORIZATION;
-use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::check::{PATH, Shown, headers, plain_headers, request, status_of, verdict};
+use super::check::{Asked, Shown, question};
 use super::document::{Content, Fresh, Origin, Proof};
 use super::error::SourceError;
 use super::offer::{self, Offer, OfferError};
 use super::seal::{SealError, Sealer};
 use super::source::SecretSource;
 use super::store::{is_store_name, store_file};
-use crate::config::settings::Protocol;
 use crate::upstream::client::Client;
 
 pub use destination::{Destination, DestinationError};
@@ -149,8 +146,8 @@ impl Registrar {
         let path = self.path(to, name)?;
         filing::look(&path, name, taken, &self.sealer).await?;
         let asked_at = self.clock.now();
-        let status = self.ask(to, &fresh, asked_at).await;
-        fresh.proof = match status.map_or(Verdict::Undecided, verdict) {
+        let (verdict, status) = self.ask(to, &fresh, asked_at).await;
+        fresh.proof = match verdict {
             Verdict::Valid => Proof::Found,
             Verdict::Undecided => Proof::Pending,
             Verdict::InvalidToken => return Err(NotSaved::Refused),
@@ -158,7 +155,6 @@ impl Registrar {
         };
         let (proof, kind) = (fresh.proof, fresh.content.kind());
         let filed = filing::file(path.clone(), name.to_owned(), fresh, taken, self.sealer.clone()).await?;
-        let status = status.map(|status| status.as_u16());
         Ok(Saved { path, kind, proof, status, asked_at, uuid: filed.uuid, before: filed.before })
     }
 
@@ -170,52 +166,17 @@ impl Registrar {
     }
 
     /// A token that has ended says nothing about its login: it is not asked about, and renewed on its first use.
-    async fn ask(&self, to: &Destination, fresh: &Fresh, now: Timestamp) -> Option<http::StatusCode> {
+    async fn ask(&self, to: &Destination, fresh: &Fresh, now: Timestamp) -> (Verdict, Option<u16>) {
         if let Content::Login { expires_at, .. } = &fresh.content
             && offer::has_ended(*expires_at, now.wall)
         {
-            return None;
+            return (Verdict::Undecided, None);
         }
-        status_of(&self.client, question(to, fresh)).await
+        let at = Asked { base_url: &to.base_url, user_agent: to.user_agent.as_ref(), protocol: to.protocol };
+        let (kind, secret) = (fresh.content.kind(), fresh.content.secret());
+        let told = question(&self.client, at, Shown { kind, secret, account: fresh.facts.uuid.as_deref() }).await;
+        (told.verdict, told.reply.map(|reply| reply.status.as_u16()))
     }
-}
-
-const GOOGLE_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
-const CHATGPT_ACCOUNT: HeaderName = HeaderName::from_static("chatgpt-account-id");
-
-fn question(to: &Destination, fresh: &Fresh) -> Option<reqwest::Request> {
-    let shown = Shown { kind: fresh.content.kind(), secret: fresh.content.secret() };
-    let user_agent = to.user_agent.as_ref();
-    match (to.protocol, &fresh.content) {
-        (Protocol::Anthropic, _) => request(&to.base_url.join(PATH), headers(user_agent, shown)),
-        (Protocol::Gemini, _) => {
-            let mut headers = plain_headers(user_agent);
-            headers.insert(GOOGLE_KEY, shown.secret.plain_header());
-            request(&to.base_url.join("/v1beta/models"), headers)
-        }
-        (Protocol::Responses | Protocol::Chat, Content::ChatGpt { .. }) => {
-            let account = fresh.facts.uuid.as_deref().and_then(|uuid| HeaderValue::from_str(uuid).ok());
-            request(&usage_page(to), bearing(user_agent, shown, account))
-        }
-        (Protocol::Responses | Protocol::Chat, _) => {
-            request(&to.base_url.join("/models"), bearing(user_agent, shown, None))
-        }
-    }
-}
-
-fn bearing(user_agent: Option<&HeaderValue>, shown: Shown<'_>, account: Option<HeaderValue>) -> HeaderMap {
-    let mut headers = plain_headers(user_agent);
-    headers.insert(AUTHORIZATION, shown.secret.bearer());
-    if let Some(account) = account {
-        headers.insert(CHATGPT_ACCOUNT, account);
-    }
-    headers
-}
-
-/// Where ChatGPT shows an account's usage, which only a good login may see.
-fn usage_page(to: &Destination) -> String {
-    let base = to.base_url.as_str().trim_end_matches('/');
-    format!("{}/wham/usage", base.strip_suffix("/codex").unwrap_or(base))
 }
 
 /// The login of another program, as an account of ours that stays linked to it. A token that cannot be renewed is copied.

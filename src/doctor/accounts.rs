@@ -15,7 +15,7 @@ use super::finding::{Finding, Group};
 use super::{Daemon, Doctor, Network};
 use crate::admin::PoolAccount;
 use crate::config::topology::{Entry, Topology, Usable};
-use crate::credentials::{Asked, Credential, Renewal, SecretSource, SourceError, Told, Trace, question};
+use crate::credentials::{Asked, Credential, Renewal, SecretSource, Shown, SourceError, Told, Trace, question};
 
 /// How long before its end a token that cannot be renewed is worth a word.
 const SOON: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -122,8 +122,9 @@ async fn ask(
     credential: Credential,
 ) -> (Option<Finding>, Option<Reading>) {
     let element = &topology.elements()[entry.element];
-    let at = Asked { base_url: &element.base_url, user_agent: element.user_agent.as_ref() };
-    let told = question(&doctor.client, at, credential.kind, &credential.secret).await;
+    let at = Asked { base_url: &element.base_url, user_agent: element.user_agent.as_ref(), protocol: element.protocol };
+    let shown = Shown { kind: credential.kind, secret: &credential.secret, account: entry.uuid.as_deref() };
+    let told = question(&doctor.client, at, shown).await;
     let reading = told.reply.as_ref().and_then(|reply| reply.headers.get(http::header::DATE));
     let reading = reading.and_then(|date| DateTime::parse_from_rfc2822(date.to_str().ok()?).ok());
     let ours = doctor.clock.now().wall;

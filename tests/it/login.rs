@@ -6,7 +6,7 @@ pub mod sweep;
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use duduclaw::sim::{AccountSpec, Endpoint, Fault, FaultRule};
+use duduclaw::sim::{AccountChange, AccountSpec, Endpoint, Fault, FaultRule};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
@@ -323,6 +323,40 @@ async fn a_chatgpt_login_is_kept_in_codexs_shape_with_its_account() {
     let (exit, out2, err2) = flow.ended().await;
     assert_eq!(exit, 0, "{err2}");
     sweep::assert_clean(&setting, &[out, err, out2, err2]);
+}
+
+/// A stored ChatGPT login is renewed and asked about, though nothing is served by it yet.
+#[tokio::test]
+async fn a_chatgpt_login_is_renewed_and_checked() {
+    let setting = setting(&["first"]).await;
+    let mut flow = Flow::begin(setting.at_sim(&["login", "codex", "--name", "gpt", "--manual"]));
+    let back = say_yes(&flow.page().await, "first").await;
+    flow.paste(&back).await;
+    let (exit, _, err) = flow.ended().await;
+    assert_eq!(exit, 0, "{err}");
+    let config = setting.home.path().join("config.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, format!("{text}[[providers.codex.accounts]]\nname = \"gpt\"\n")).unwrap();
+    let mut daemon = crate::binary::Daemon::of(setting.at_sim(&["-vv", "serve"])).await;
+    let probe = ["accounts", "probe", "gpt"];
+    let (code, out, err) = setting.run(&probe).await;
+    assert_eq!((code, out.as_str()), (0, "gpt: the provider knows the credential\n"), "{err}");
+    let expire = AccountChange { expire_tokens: true, ..AccountChange::default() };
+    setting.sim.change("first", &expire).unwrap();
+    let before = setting.stored_json("codex", "gpt");
+    let spent = setting.sim.log().iter().filter(|record| record.endpoint == Endpoint::Token).count();
+    let (code, out, err) = setting.run(&probe).await;
+    assert_eq!((code, out.as_str()), (0, "gpt: the provider knows the credential\n"), "{err}");
+    let after = setting.stored_json("codex", "gpt");
+    assert_ne!(before["tokens"]["refresh_token"], after["tokens"]["refresh_token"]);
+    assert_eq!(before["tokens"]["account_id"], after["tokens"]["account_id"]);
+    let tokens = setting.sim.log().iter().filter(|record| record.endpoint == Endpoint::Token).count();
+    assert_eq!(tokens, spent + 1, "a refusal that a renewal cures is none");
+    setting.sim.change("first", &AccountChange { revoke: true, ..AccountChange::default() }).unwrap();
+    let (code, out, _) = setting.run(&probe).await;
+    assert_eq!((code, out.as_str()), (3, "gpt: the provider refuses the credential; log in again\n"));
+    assert_eq!(daemon.stop().await, Some(0));
+    sweep::assert_clean(&setting, &[out, err, daemon.said()]);
 }
 
 #[tokio::test]

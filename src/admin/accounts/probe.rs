@@ -20,8 +20,8 @@ pub struct ProbeAnswer {
     pub summary: String,
     /// The provider's status; null if it was not asked, or did not answer.
     pub status: Option<u16>,
-    /// The account as it stands now.
-    pub account: ListedAccount,
+    /// The account as it stands now; null if this version cannot use its provider yet.
+    pub account: Option<ListedAccount>,
 }
 
 /// What a check said of a credential.
@@ -49,13 +49,16 @@ pub(in crate::admin) async fn probe(call: Call, which: Which) -> Result<ProbeAns
     let element = element.ok_or_else(|| {
         Fault::new(FaultKind::Unprocessable, format!("{:?} has no credential of its own to ask about", which.account))
     })?;
-    let at = Asked { base_url: &element.base_url, user_agent: element.user_agent.as_ref() };
+    let at = Asked { base_url: &element.base_url, user_agent: element.user_agent.as_ref(), protocol: element.protocol };
     let subject = Subject { account, at };
     let checked = call.desk.checker.check(subject).await;
-    if let Ok(Checked { verdict, generation, sent_at, .. }) = checked {
+    let is_used = topology.roster().accounts.contains_key(&account);
+    if let Ok(Checked { verdict, generation, sent_at, .. }) = checked
+        && is_used
+    {
         deliver(&call, account, HealthEvent::Probed { verdict, generation, sent_at }).await?;
     }
-    let shown = answer(&call, account, &which.account).await?.account;
+    let shown = if is_used { Some(answer(&call, account, &which.account).await?.account) } else { None };
     let (verdict, summary) = match &checked {
         Ok(checked) => said(checked),
         Err(why) => unasked(*why),

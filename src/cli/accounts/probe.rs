@@ -24,7 +24,11 @@ pub(super) async fn run(args: &ProbeArgs, globals: &Globals) -> anyhow::Result<E
     if args.json {
         say(&format!("{}\n", serde_json::to_string_pretty(&said)?))?;
     } else {
-        say(&format!("{}: {} ({})\n", said.account.id, said.summary, label(&said.account.standing)))?;
+        let (id, state) = match &said.account {
+            Some(account) => (account.id.as_str(), format!(" ({})", label(&account.standing))),
+            None => (args.account.as_str(), String::new()),
+        };
+        say(&format!("{id}: {}{state}\n", said.summary))?;
     }
     Ok(match said.verdict {
         ProbeVerdict::Valid => Exit::Done,

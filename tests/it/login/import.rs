@@ -158,3 +158,38 @@ async fn a_login_whose_token_has_ended_is_taken_over_unverified() {
     assert_eq!(served(&daemon).await, 200);
     assert_eq!(daemon.stop().await, Some(0));
 }
+
+/// Two daemons and Claude Code itself on one login, over several expiries: whoever comes first renews, the others adopt,
+/// and no refresh token is spent twice.
+#[tokio::test]
+async fn daemons_and_claude_code_share_a_linked_login_and_nobody_loses_it() {
+    let setting = super::setting(&["first"]).await;
+    let own = Own::of(&setting, "first");
+    assert_eq!(setting.run(&IMPORT).await.0, 0);
+    let other = tempfile::tempdir().unwrap();
+    for name in ["config.toml", "key", "key.id", "accounts/claude/mine.json"] {
+        std::fs::create_dir_all(other.path().join("accounts/claude")).unwrap();
+        std::fs::copy(setting.home.path().join(name), other.path().join(name)).unwrap();
+    }
+    let mut command = setting.at_sim(&["serve"]);
+    command.env("DUDUCLAW_HOME", other.path());
+    let mut daemons = [Daemon::of(setting.at_sim(&["serve"])).await, Daemon::of(command).await];
+    for round in 0..4 {
+        expire(&setting, &own);
+        let asked = daemons.iter().flat_map(|daemon| (0..4).map(|_| served(daemon)));
+        let statuses = futures_util::future::join_all(asked).await;
+        assert!(statuses.iter().all(|status| *status == 200), "round {round}: {statuses:?}");
+        assert_eq!(own.access(), setting.sim.credentials("first").unwrap().token);
+        // Claude Code's own turn.
+        setting
+            .sim
+            .change("first", &AccountChange { expire_tokens: true, log_in: true, ..AccountChange::default() })
+            .unwrap();
+        own.write(&setting, "first");
+    }
+    let refused = setting.sim.log().into_iter().filter(|r| r.endpoint == Endpoint::Token && r.status != Some(200));
+    assert_eq!(refused.count(), 0, "no refresh token was spent twice");
+    for daemon in &mut daemons {
+        assert_eq!(daemon.stop().await, Some(0));
+    }
+}
