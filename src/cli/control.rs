@@ -75,6 +75,11 @@ impl Control {
         over_socket(machine).map(Some)
     }
 
+    /// Whether it is the service of the machine, which runs as another user and has a home of its own.
+    pub(super) fn is_the_machines(&self) -> bool {
+        self.shown == OF_THE_MACHINE
+    }
+
     /// Has a verb done.
     ///
     /// # Errors

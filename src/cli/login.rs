@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::{Exit, Globals};
+pub(super) use import::not_the_machines;
 
 /// Log in, and save the account.
 #[derive(Debug, Args)]

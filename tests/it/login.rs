@@ -276,6 +276,37 @@ async fn with_a_daemon_the_login_serves_at_once_and_takes_the_place_of_one_of_it
     sweep::assert_clean(&setting, &[daemon.said()]);
 }
 
+/// At a terminal it is asked how, and Enter is a new login in the browser.
+#[tokio::test]
+async fn at_a_terminal_it_is_asked_how_to_log_in() {
+    let setting = setting(&["first"]).await;
+    let Ok(script) = which::which("script") else { return };
+    let inner = format!("{} login claude --name work", env!("CARGO_BIN_EXE_duduclaw"));
+    let model = setting.at_sim(&[]);
+    let mut command = Command::new(script);
+    command.args(["-qec", &inner, "/dev/null"]).env_clear().env("TERM", "xterm").kill_on_drop(true);
+    command.envs(model.as_std().get_envs().filter_map(|(key, value)| Some((key, value?))));
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut said = String::new();
+    while !said.contains("[1] ") {
+        said.push_str(&read_some(&mut stdout, "[1] ").await);
+    }
+    for option in ["1) a new login", "2) the login that Claude Code has", "3) a token for a year"] {
+        assert!(said.contains(option), "{said}");
+    }
+    stdin.write_all(b"\r").await.unwrap();
+    let is_whole = |said: &str| said.find("http").is_some_and(|at| said[at..].contains('\n'));
+    while !is_whole(&said) {
+        said.push_str(&read_some(&mut stdout, "a page").await);
+    }
+    let page = said[said.find("http").unwrap()..].lines().next().unwrap().trim().to_owned();
+    client().get(say_yes(&page, "first").await).send().await.unwrap();
+    let rest = crate::support::read_all(&mut stdout).await;
+    assert!(rest.contains("anthropic/work: oauth saved, the provider knows it"), "{said}{rest}");
+    sweep::assert_clean(&setting, &[said, rest]);
+}
+
 /// The user's browser is opened with the page.
 #[tokio::test]
 async fn the_browser_is_opened_with_the_page() {
@@ -446,6 +477,7 @@ async fn few_logins_are_under_way_and_none_for_long() {
     for (params, status) in [
         (json!({"name": "../x"}), 400),
         (json!({"name": "work", "family": "codex"}), 422),
+        (json!({"name": "sk-ant-oat01-x"}), 400),
         (json!({"name": "work", "family": "codex", "mode": "setup_token"}), 400),
         (json!({"name": "work", "provider": "nobody"}), 404),
     ] {

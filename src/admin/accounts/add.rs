@@ -138,7 +138,7 @@ impl From<DestinationError> for Fault {
         let kind = match error {
             DestinationError::Unknown { .. } => FaultKind::NotFound,
             DestinationError::Several { .. } => FaultKind::Conflict,
-            DestinationError::None => FaultKind::Unprocessable,
+            DestinationError::None(_) => FaultKind::Unprocessable,
         };
         Self::new(kind, error.to_string())
     }

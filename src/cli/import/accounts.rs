@@ -11,6 +11,7 @@ use super::From;
 use crate::admin::AmendFault;
 use crate::amend::{Amended, NewEntry, brought};
 use crate::cli::control::Control;
+use crate::cli::login::not_the_machines;
 use crate::cli::saving::Files;
 use crate::cli::{Exit, Globals, hint, prompt, say};
 use crate::config::settings::Scope;
@@ -19,6 +20,7 @@ use crate::imports::{Plan, Planned, PlannedSource, Program, read};
 
 pub(super) async fn run(program: Program, from: &From, globals: &Globals) -> anyhow::Result<Exit> {
     let path = std::path::absolute(&from.path)?;
+    not_the_machines(Control::look(globals)?.as_ref())?;
     let plan = read(program, &path)?;
     let files = Files::open(globals)?;
     let (topology, settings) = (&files.ready.topology, &files.ready.settings);

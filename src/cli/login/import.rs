@@ -16,6 +16,8 @@ use crate::config::surroundings::{Machine, Surroundings};
 use crate::credentials::{LoginKind, Taken, existing_login};
 
 pub(super) async fn run(args: &ClaudeArgs, globals: &Globals) -> anyhow::Result<Exit> {
+    let daemon = Control::look(globals)?;
+    not_the_machines(daemon.as_ref())?;
     let files = Files::open(globals)?;
     let to = browser::destination(&files, LoginKind::Claude, &args.common)?;
     let path = args.from.clone().or_else(claude_codes_own).context("no home directory is known; give --from FILE")?;
@@ -30,12 +32,23 @@ pub(super) async fn run(args: &ClaudeArgs, globals: &Globals) -> anyhow::Result<
     let saved = files.registrar.save(&to, name, fresh, Taken::Replace).await?;
     let mut answer = files.settle(&to, name, &saved, args.common.write_config)?;
     answer.notes.push(format!("it stays linked to {}: log in and out there as before", path.display()));
-    if let Some(daemon) = Control::look(globals)?
+    if let Some(daemon) = daemon
         && let Err(error) = daemon.call::<Value>("config.reload", json!({})).await
     {
         answer.notes.push(format!("the daemon has not taken it up yet: {error}"));
     }
     tell(&answer, args.common.json)
+}
+
+/// Refuses what would end in a home that the daemon does not look at.
+pub(in crate::cli) fn not_the_machines(daemon: Option<&Control>) -> anyhow::Result<()> {
+    if daemon.is_some_and(Control::is_the_machines) {
+        bail!(
+            "the daemon of this machine runs as another user, and can neither read files of your home nor has its accounts \
+             there; use `duduclaw login claude --mode oauth`, or name your own home with --home"
+        );
+    }
+    Ok(())
 }
 
 fn claude_codes_own() -> Option<PathBuf> {

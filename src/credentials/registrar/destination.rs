@@ -52,8 +52,21 @@ pub enum DestinationError {
         all: Vec<String>,
     },
     /// None can be meant.
-    #[error("no configured provider takes such an account; `duduclaw check` shows what is configured")]
-    None,
+    #[error("no configured provider takes such an account; add one to the configuration:\n\n{}", wanted(*.0))]
+    None(Option<Family>),
+}
+
+/// A provider that takes logins of a family, as text of a configuration.
+fn wanted(family: Option<Family>) -> &'static str {
+    match family {
+        Some(Family::Codex) => {
+            "[providers.codex]\nkind = \"responses\"\nbase_url = \"https://chatgpt.com/backend-api/codex\"\n\
+             auth = \"chatgpt_oauth\""
+        }
+        Some(Family::Claude | Family::Gemini | Family::Local) | None => {
+            "[providers.anthropic]\nkind = \"anthropic\"\nbase_url = \"https://api.anthropic.com\"\nauth = \"claude_oauth\""
+        }
+    }
 }
 
 impl Destination {
@@ -83,7 +96,7 @@ impl Destination {
         // Units of one provider lead to one store.
         fitting.dedup_by(|a, b| a.provider == b.provider);
         match fitting.as_slice() {
-            [] => Err(DestinationError::None),
+            [] => Err(DestinationError::None(login_of)),
             [one] => Ok(of(one)),
             several => Err(DestinationError::Several { all: several.iter().map(|one| one.name.to_string()).collect() }),
         }
