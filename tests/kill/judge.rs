@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::clients::{Served, request};
 use crate::operators::Operators;
-use crate::stage::{DEAD, POOR, SERVING, Stage, TOGGLED, database};
+use crate::stage::{DEAD, METERED, POOR, SERVING, Stage, TOGGLED, database};
 
 /// The conversation whose place is looked at.
 const ANCHOR: &str = "anchor";
@@ -139,6 +139,9 @@ impl Judge {
             &refused[..refused.len().min(3)]
         );
         let found = Connection::open(database(self.stage.home.path())).unwrap();
+        let paid = "SELECT SUM(cost) FROM usage WHERE account = $1";
+        let paid = found.query_row(paid, [METERED], |row| row.get::<_, Option<i64>>(0)).unwrap();
+        assert!(paid > Some(0), "something was paid for: {paid:?}");
         let mut rows = found.prepare("SELECT request_id, COUNT(*) FROM usage GROUP BY request_id").unwrap();
         let rows = rows.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, u32>(1)?))).unwrap();
         let attempts = served.attempts.lock().unwrap();
@@ -161,8 +164,5 @@ fn nothing_counts_twice(found: &Connection) {
     let of_accounts = "FROM spent WHERE budget LIKE 'account:%'";
     let charged = one(&format!("SELECT COALESCE(SUM(amount), 0) {of_accounts}"));
     let counted = one(&format!("SELECT COALESCE(SUM(requests), 0) {of_accounts}"));
-    assert!(
-        charged <= cost && counted <= attempts,
-        "{charged} of {cost} micro-dollars, {counted} of {attempts} attempts"
-    );
+    assert_eq!((charged, counted), (cost, attempts), "budgets beside rows: micro-dollars, attempts");
 }

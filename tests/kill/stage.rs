@@ -16,6 +16,9 @@ use tokio::time::{Instant, sleep};
 pub(crate) const SERVING: [&str; 2] = ["serving", "steady"];
 /// Accounts that operators pause and resume.
 pub(crate) const TOGGLED: [&str; 4] = ["p0", "p1", "p2", "p3"];
+/// An account that costs money, with a budget that it never reaches.
+pub(crate) const METERED: &str = "metered";
+const METERED_KEY: &str = "METERED_KEY";
 /// An account whose balance is empty.
 pub(crate) const POOR: &str = "poor";
 /// An account whose credential is refused.
@@ -40,9 +43,10 @@ pub(crate) struct Daemon(Child);
 impl Stage {
     pub(crate) async fn set() -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let names = SERVING.iter().chain(&TOGGLED).chain(&[POOR, DEAD]);
+        let names = SERVING.iter().chain(&TOGGLED).chain(&[METERED, POOR, DEAD]);
         let clock = Arc::new(SystemClock::default());
-        let sim = SimConfig::with(names.map(|name| AccountSpec::oauth(name)));
+        let spec = |name: &&str| if *name == METERED { AccountSpec::api_key(name) } else { AccountSpec::oauth(name) };
+        let sim = SimConfig::with(names.map(spec));
         let sim = Sim::start(sim, clock, "127.0.0.1:0".parse().unwrap()).await.unwrap();
         Self::around(Arc::new(sim))
     }
@@ -75,7 +79,12 @@ impl Stage {
             self.sim.base_url(),
             self.sim.token_url()
         );
-        for name in SERVING.iter().chain(&TOGGLED).chain(&[POOR, DEAD]) {
+        for name in SERVING.iter().chain(&TOGGLED).chain(&[METERED, POOR, DEAD]) {
+            text.push_str(&format!("[[providers.anthropic.accounts]]\nname = \"{name}\"\n"));
+            if *name == METERED {
+                text.push_str(&format!("api_key_env = \"{METERED_KEY}\"\nmonthly_budget_usd = 1000000\n"));
+                continue;
+            }
             let held = self.sim.credentials(name).unwrap();
             let path = self.home.path().join(format!("{name}.json"));
             let login = json!({"claudeAiOauth": {
@@ -83,10 +92,7 @@ impl Stage {
                 "scopes": ["user:inference"], "subscriptionType": "max",
             }});
             std::fs::write(&path, login.to_string()).unwrap();
-            text.push_str(&format!(
-                "[[providers.anthropic.accounts]]\nname = \"{name}\"\ncredentials = \"{}\"\n",
-                path.display()
-            ));
+            text.push_str(&format!("credentials = \"{}\"\n", path.display()));
         }
         std::fs::write(self.home.path().join("config.toml"), text).unwrap();
     }
@@ -96,6 +102,7 @@ impl Stage {
         let mut command = Command::new(env!("CARGO_BIN_EXE_duduclaw"));
         let home = self.home.path();
         command.args(["serve", "-q"]).env_clear().env("DUDUCLAW_HOME", home).env("HOME", home).kill_on_drop(true);
+        command.env(METERED_KEY, self.sim.credentials(METERED).unwrap().token);
         let log = std::fs::File::options().create(true).append(true).open(home.join("daemon.log")).unwrap();
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         Daemon(command.spawn().unwrap())
