@@ -75,7 +75,7 @@ impl Stage {
     fn furnish(&self, port: u16) {
         let mut text = format!(
             "[server]\nbind = \"127.0.0.1:{port}\"\n[providers.anthropic]\nkind = \"anthropic\"\nbase_url = \"{}\"\n\
-             auth = \"claude_oauth\"\ntoken_url = \"{}\"\n",
+             auth = \"claude_oauth\"\nstrategy = \"round_robin\"\ntoken_url = \"{}\"\n",
             self.sim.base_url(),
             self.sim.token_url()
         );
