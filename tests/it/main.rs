@@ -43,6 +43,7 @@ mod notify;
 mod outage;
 mod panics;
 mod paths;
+mod permissions;
 mod probe;
 mod refresh;
 mod reload;
