@@ -6,6 +6,7 @@
 //! Stopping: 1 no new connection · 2 idle connections close after a moment · 3 answers in flight have their time, then
 //! end with an error event · 4 the fleet writes down what it knows · 5 the sockets and the lock go.
 
+mod checks;
 mod companion;
 mod doors;
 mod expiry;
@@ -159,6 +160,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
 pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) -> Result<Running, StartError> {
     let Options { mut configuration, clock, observers, role, memory, environment } = options;
     let loaded = configuration.load();
+    let machine = configuration.machine();
     let Some(Ready { settings, topology }) = loaded.ready.filter(|_| loaded.report.may_start()) else {
         return Err(StartError::Config(Box::new(loaded.report)));
     };
@@ -178,6 +180,8 @@ pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) ->
         vec![Box::new(MetricsObserver(Arc::clone(&metrics))), Box::new(counts.observer()), Box::new(log::EventLog)];
     let bell = expiry::Bell::default();
     all_observers.push(Box::new(bell.clone()));
+    let doubts = checks::Bell::default();
+    all_observers.push(Box::new(doubts.clone()));
     all_observers.extend(observers);
     let client = Client::new(settings.server.timeouts.connect)?;
     let channels = Channels::new(settings.webhooks.clone(), client.clone(), Arc::clone(&environment));
@@ -223,10 +227,11 @@ pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) ->
     };
     let reloader = Arc::new(Reloader::new(configuration, loaded.report.source.clone(), parts));
     let draining = CancellationToken::new();
+    let checker = Checker { vault: vault.clone(), client: client.clone(), clock: Arc::clone(&clock) };
     let desk = Desk {
         fleet: fleet.clone(),
         vault: vault.clone(),
-        checker: Checker { vault: vault.clone(), client: client.clone(), clock: Arc::clone(&clock) },
+        checker: checker.clone(),
         registrar,
         logins,
         counts,
@@ -270,6 +275,7 @@ pub async fn start_watched(options: Options, hearts: Vec<Arc<dyn Heartbeat>>) ->
     gateway.vault.watch();
     watch::watch(Arc::clone(&reloader), background.clone());
     polling::poll(Arc::clone(&gateway), background.clone());
+    checks::Checks { gateway: Arc::clone(&gateway), checker, machine, bell: doubts }.start(background.clone());
     gateway.tasks.spawn(expiry::watch(bell, gateway.fleet.clone(), gateway.vault.clone(), background.clone()));
     let shown = addresses.iter().map(ToString::to_string).collect();
     gateway.tell(EventKind::Started { addresses: shown }, Severity::Info, None, Evidence::default());

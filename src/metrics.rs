@@ -180,6 +180,7 @@ impl Metrics {
             | EventKind::TrialBegan
             | EventKind::CredentialBroke { .. }
             | EventKind::CredentialRenewed
+            | EventKind::CredentialProved
             | EventKind::CredentialExpiring { .. }
             | EventKind::LoginNeeded
             | EventKind::RefreshFailed { .. }

@@ -1,5 +1,6 @@
-//! Other programs: where the command line tools of the families are found.
+//! Other programs: where the command line tools of the families are found, and what they say of their own logins.
 //!
 //! Never here: what a run of one of them is for.
 
 pub mod find;
+pub mod status;

@@ -109,6 +109,8 @@ pub enum EventKind {
         /// In how many whole days.
         days: u64,
     },
+    /// The provider, asked about it, knows the credential.
+    CredentialProved,
     /// An access token was refreshed.
     TokenRefreshed,
     /// Another program had refreshed it; its token was adopted.

@@ -16,7 +16,6 @@ pub mod steps;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use ractor::{Actor, ActorRef};
 use tokio::sync::{oneshot, watch};
@@ -26,19 +25,19 @@ use tokio_util::task::TaskTracker;
 
 use crate::account::cell::{AccountCell, Cells};
 use crate::account::fact::Fact;
-use crate::account::health::{Health, HealthEvent, Settings, Snapshot};
+use crate::account::health::{Health, HealthEvent, Questions, Settings, Snapshot};
 use crate::account::supervisor::Directory;
 use crate::activity::{self, Feed, Watchman};
 use crate::clock::{SharedClock, Timestamp};
 use crate::failover::book::LeaseBook;
 use crate::failover::{self, FailoverHandle};
-use crate::id::{AccountId, EvidenceSeq, IdentityKey};
+use crate::id::{AccountId, CredentialKind, EvidenceSeq, IdentityKey};
 use crate::inbox::Reader;
 use crate::journal::{Dirty, Journal, Keep, OpenStore};
 use crate::outcome::{Answered, Ended};
 use crate::ports::{Heartbeat, Observer, Reports, StoreError, Table};
 use crate::postman::{Courier, Outbox, Post};
-use crate::roster::{AccountSpec, Roster};
+use crate::roster::{AccountSpec, Roster, RotationSettings};
 use crate::slot::{Delivery, Slot, Successor};
 use crate::till::{Run, Till};
 use actor::{Lasting, Msg, RootActor};
@@ -146,7 +145,7 @@ impl Fleet {
     pub async fn introduce(&self, roster: &Roster) {
         let (remembered, now) = (self.remembered().await, self.lasting.ports.clock.now());
         for spec in roster.accounts.values().filter(|spec| self.lasting.cells.get(spec.id).is_none()) {
-            self.employ(spec, roster.rotation.cooldown, &remembered, now);
+            self.employ(spec, &roster.rotation, &remembered, now);
         }
     }
 
@@ -164,7 +163,7 @@ impl Fleet {
         let remembered = self.remembered().await;
         let now = self.lasting.ports.clock.now();
         for spec in roster.accounts.values() {
-            self.employ(spec, roster.rotation.cooldown, &remembered, now);
+            self.employ(spec, &roster.rotation, &remembered, now);
         }
         self.lasting.roster.send_replace(Arc::new(roster));
         let (reply, done) = oneshot::channel();
@@ -266,8 +265,8 @@ impl Fleet {
         &self.root
     }
 
-    fn employ(&self, spec: &AccountSpec, cooldown: Duration, remembered: &Remembered, now: Timestamp) {
-        let settings = Settings { thresholds: spec.thresholds, cooldown };
+    fn employ(&self, spec: &AccountSpec, rotation: &RotationSettings, remembered: &Remembered, now: Timestamp) {
+        let settings = settings_of(spec, rotation);
         if let Some(cell) = self.lasting.cells.get(spec.id) {
             if let Some(was) = cell.rename(spec.identity.clone(), spec.entry.clone()) {
                 self.journal.forget(Table::Health, was);
@@ -305,6 +304,18 @@ impl Fleet {
 
 /// What was kept of accounts, by identity.
 type Remembered = Result<BTreeMap<String, Vec<u8>>, StoreError>;
+
+/// What the rules of an account's health need to know of the configuration.
+fn settings_of(spec: &AccountSpec, rotation: &RotationSettings) -> Settings {
+    let questions = match spec.kind {
+        CredentialKind::Oauth | CredentialKind::SetupToken | CredentialKind::ApiKey => {
+            Questions::OfProvider { every: rotation.health_interval }
+        }
+        CredentialKind::Keychain => Questions::OfCli,
+        CredentialKind::None => Questions::Never,
+    };
+    Settings { thresholds: spec.thresholds, cooldown: rotation.cooldown, questions }
+}
 
 fn restored(snapshot: &[u8], spec: &AccountSpec, settings: Settings, now: Timestamp) -> Option<Health> {
     let read = serde_json::from_slice::<Snapshot>(snapshot).map_err(|error| error.to_string());

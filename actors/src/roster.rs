@@ -245,6 +245,8 @@ pub struct RotationSettings {
     pub cooldown: Duration,
     /// `[server] max_concurrent_requests`: what a ramp grows to.
     pub max_concurrent: u32,
+    /// How often credentials in doubt are asked about, where nothing else says when.
+    pub health_interval: Duration,
 }
 
 /// `session_affinity`.
@@ -258,6 +260,11 @@ pub enum Affinity {
 
 impl Default for RotationSettings {
     fn default() -> Self {
-        Self { affinity: Affinity::Bind, cooldown: Duration::from_secs(120), max_concurrent: 1024 }
+        Self {
+            affinity: Affinity::Bind,
+            cooldown: Duration::from_secs(120),
+            max_concurrent: 1024,
+            health_interval: Duration::from_secs(60),
+        }
     }
 }

@@ -80,6 +80,12 @@ pub struct PoolAccount {
     pub needs_login: bool,
     /// Whether it was saved unchecked.
     pub unverified: bool,
+    /// Whether its credential was refused, and it is tried with one request at a time.
+    #[serde(default)]
+    pub on_trial: bool,
+    /// Whether its credential ends within a month and cannot be renewed.
+    #[serde(default)]
+    pub expiring: bool,
     /// Lower is preferred.
     pub priority: u32,
     /// Of the gravest timed hold; 0 without one.
@@ -241,6 +247,8 @@ impl About<'_> {
             disabled,
             needs_login: matches!(standing.credential, CredentialState::NeedsLogin { .. }),
             unverified: standing.unverified,
+            on_trial: standing.is_on_trial(self.now),
+            expiring: self.health.expires_soon(self.now),
             priority: self.spec.priority,
             cooldown_secs_remaining: gravest.map_or(0, |hold| self.seconds(hold.until)),
             scope_cooldowns: self.scope_cooldowns(&standing),

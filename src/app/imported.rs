@@ -143,7 +143,8 @@ async fn hand_over(fleet: &Fleet, topology: &Topology, waiting: &mut Waiting) ->
             waiting.pending.push(imported);
             continue;
         };
-        let settings = Settings { thresholds: spec.thresholds, cooldown: roster.rotation.cooldown };
+        let settings =
+            Settings { thresholds: spec.thresholds, cooldown: roster.rotation.cooldown, ..Settings::default() };
         let known = Health::with_quota(account, settings, imported.quota.clone());
         match fleet.deliver(account, Fact::Joined(Arc::new(known))).await {
             Ok(()) => accounts.push(entry),

@@ -84,6 +84,12 @@ impl Configuration {
         loaded
     }
 
+    /// The machine that it looks at.
+    #[must_use]
+    pub fn machine(&self) -> Machine {
+        Arc::clone(&self.machine)
+    }
+
     /// A change of its file, to be tried.
     ///
     /// # Errors

@@ -15,15 +15,19 @@ pub(super) fn label(account: &PoolAccount) -> String {
         "broken" => format!("broken{cause}"),
         _ if account.needs_login => "needs login".to_owned(),
         "healthy" if account.capped => "capped".to_owned(),
+        "healthy" if account.on_trial => "on trial".to_owned(),
         "healthy" if account.near_quota => "near quota".to_owned(),
         "healthy" if !account.available => "not available".to_owned(),
         "healthy" => "available".to_owned(),
         state => format!("{}{cause}{wait}", state.replace('_', " ")),
     };
-    match account.scope_cooldowns.iter().next() {
-        Some((scope, seconds)) => format!("{word}; {scope} {} left", span(*seconds)),
-        None => word,
-    }
+    let scopes = account.scope_cooldowns.iter().next();
+    let more = [
+        scopes.map(|(scope, seconds)| format!("{scope} {} left", span(*seconds))),
+        account.unverified.then(|| "unverified".to_owned()),
+        account.expiring.then(|| "expiring".to_owned()),
+    ];
+    std::iter::once(word).chain(more.into_iter().flatten()).collect::<Vec<_>>().join("; ")
 }
 
 /// A number with a comma between thousands.

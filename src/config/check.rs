@@ -87,7 +87,6 @@ impl Checker<'_> {
             account_defaults,
             usage_refresh,
             rotation,
-            health_interval: self.health_interval(raw.rotation.as_deref()),
             units,
             default_unit,
             models,

@@ -34,8 +34,6 @@ pub struct Settings {
     pub usage_refresh: Option<Duration>,
     /// `[rotation]`.
     pub rotation: RotationSettings,
-    /// How often credentials in doubt are asked about.
-    pub health_interval: Duration,
     /// Failover units in declaration order.
     pub units: Vec<Unit>,
     /// The unit for models that nothing names, by its place in `units`.

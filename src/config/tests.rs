@@ -49,7 +49,7 @@ fn the_documented_example_has_no_error_and_says_what_is_missing() {
     assert_eq!(loaded.report.verdict().exit_code(), 3);
     assert!(loaded.report.may_start());
     insta::assert_snapshot!(render(&loaded.report), @r#"
-    config ok, with 20 warnings: /c.toml
+    config ok, with 19 warnings: /c.toml
       listens on 127.0.0.1:8787 (1 client)
       anthropic: anthropic claude_oauth: primary, backup, metered, host-login
       codex: responses chatgpt_oauth: no account in the store
@@ -61,7 +61,6 @@ fn the_documented_example_has_no_error_and_says_what_is_missing() {
     warning: /c.toml:83: the variable DUDUCLAW_ADMIN_TOKENS is not set, or empty: the operators it would name are not let in
     warning: /c.toml:84: the variable DUDUCLAW_ADMIN_READ_TOKENS is not set, or empty: the operators it would name are not let in
     warning: /c.toml:85: not built yet: server.admin.session_ttl_seconds, since there are no browser sessions
-    warning: /c.toml:124: not built yet: checks of credentials (rotation.health_interval_seconds)
     warning: /c.toml:179: not built yet: account "host-login" of providers.anthropic: keychain logins, which serve jobs only
     warning: /c.toml:183: not built yet: providers.codex: kind = "responses"
     warning: /c.toml:188: not built yet: providers.openai: kind = "responses"

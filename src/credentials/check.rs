@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duduclaw_actors::account::health::Verdict;
-use duduclaw_actors::clock::{SharedClock, Timestamp};
+use duduclaw_actors::clock::{Deadline, SharedClock, Timestamp, sleep_until};
 use duduclaw_actors::id::{AccountId, CredentialKind, Generation};
 use http::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue, USER_AGENT};
 use http::{HeaderName, Method, StatusCode};
@@ -18,7 +18,8 @@ use super::exchange::OWN_USER_AGENT;
 use super::secret::Secret;
 use super::vault::{Held, NotNow, Patience, Rejection, Vault};
 use crate::config::origin::BaseUrl;
-use crate::config::settings::Protocol;
+use crate::config::settings::{AuthMode, Protocol};
+use crate::config::topology::Topology;
 use crate::upstream::client::Client;
 use crate::upstream::question::{Reply, ask};
 
@@ -65,6 +66,23 @@ pub struct Asked<'a> {
     pub protocol: Protocol,
 }
 
+impl<'a> Subject<'a> {
+    /// This account, at the provider of the entry that represents it; none where clients bring their own credentials.
+    #[must_use]
+    pub fn of(topology: &'a Topology, account: AccountId) -> Option<Self> {
+        let entry = topology.representative(account)?;
+        let element = topology.elements().get(entry.element)?;
+        let (base_url, user_agent) = (&element.base_url, element.user_agent.as_ref());
+        let at = Asked { base_url, user_agent, protocol: element.protocol };
+        match element.auth {
+            AuthMode::Passthrough | AuthMode::None => None,
+            AuthMode::ClaudeOauth | AuthMode::ApiKey | AuthMode::ChatgptOauth | AuthMode::KimiOauth => {
+                Some(Self { account, at })
+            }
+        }
+    }
+}
+
 /// What was told.
 #[derive(Debug)]
 pub struct Told {
@@ -85,6 +103,12 @@ pub struct Checked {
     pub sent_at: Timestamp,
     /// The status, if there was an answer.
     pub status: Option<u16>,
+}
+
+impl Told {
+    fn nothing() -> Self {
+        Self { verdict: Verdict::Undecided, reply: None }
+    }
 }
 
 impl Checker {
@@ -109,19 +133,25 @@ impl Checker {
     async fn ask(&self, subject: Subject<'_>, held: &Arc<Held>) -> Checked {
         let sent_at = self.clock.now();
         let shown = Shown { kind: held.kind, secret: &held.secret, account: held.facts.uuid.as_deref() };
-        let told = question(&self.client, subject.at, shown).await;
+        let told = self.in_time(question(&self.client, subject.at, shown), sent_at).await;
         let status = told.reply.map(|reply| reply.status.as_u16());
         Checked { verdict: told.verdict, generation: held.generation, sent_at, status }
+    }
+
+    /// What is told in time also by the clock, which runs on while the machine sleeps.
+    async fn in_time(&self, question: impl Future<Output = Told>, sent_at: Timestamp) -> Told {
+        tokio::select! {
+            told = question => told,
+            () = sleep_until(&*self.clock, Deadline::after(sent_at, WITHIN)) => Told::nothing(),
+        }
     }
 }
 
 /// Asks with a secret that no vault needs to hold.
 pub async fn question(client: &Client, at: Asked<'_>, shown: Shown<'_>) -> Told {
-    let reply = match asked_with(at, shown) {
-        Some(request) => ask(client, request, WITHIN).await.ok(),
-        None => None,
-    };
-    Told { verdict: reply.as_ref().map_or(Verdict::Undecided, |reply| verdict(reply.status)), reply }
+    let Some(request) = asked_with(at, shown) else { return Told::nothing() };
+    let Ok(reply) = ask(client, request, WITHIN).await else { return Told::nothing() };
+    Told { verdict: verdict(&reply), reply: Some(reply) }
 }
 
 /// What is shown of a credential to ask about it.
@@ -163,14 +193,19 @@ fn usage_page(base_url: &BaseUrl) -> String {
     format!("{}/wham/usage", base.strip_suffix("/codex").unwrap_or(base))
 }
 
-/// What a status says of the credential that was shown. Only three say anything.
-fn verdict(status: StatusCode) -> Verdict {
-    match status {
-        StatusCode::OK => Verdict::Valid,
+/// What an answer says of the credential that was shown. Only three statuses say anything; and a 200 that is no JSON
+/// object comes from somebody else, such as the login page of a hotel.
+fn verdict(reply: &Reply) -> Verdict {
+    match reply.status {
+        StatusCode::OK if is_object(&reply.body) => Verdict::Valid,
         StatusCode::UNAUTHORIZED => Verdict::InvalidToken,
         StatusCode::FORBIDDEN => Verdict::OrgRefused,
         _ => Verdict::Undecided,
     }
+}
+
+fn is_object(body: &[u8]) -> bool {
+    serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(body).is_ok()
 }
 
 fn request(url: &str, headers: HeaderMap) -> Option<reqwest::Request> {
@@ -208,9 +243,21 @@ fn headers(user_agent: Option<&HeaderValue>, shown: Shown<'_>) -> HeaderMap {
 mod tests {
     use super::*;
 
+    fn answered(status: u16, body: &str) -> Verdict {
+        let status = StatusCode::from_u16(status).expect("a status");
+        verdict(&Reply { status, headers: HeaderMap::new(), body: body.into() })
+    }
+
+    #[test]
+    fn a_200_that_is_no_json_object_says_nothing() {
+        for body in ["", "<html>Please log in to the hotel's network</html>", "[]", "{", "null"] {
+            assert_eq!(answered(200, body), Verdict::Undecided, "{body:?}");
+        }
+    }
+
     #[test]
     fn only_three_statuses_say_anything_of_a_credential() {
-        let of = |status| verdict(StatusCode::from_u16(status).expect("a status"));
+        let of = |status| answered(status, "{\"data\": []}");
         assert_eq!([of(200), of(401), of(403)], [Verdict::Valid, Verdict::InvalidToken, Verdict::OrgRefused]);
         for status in [204, 301, 400, 402, 404, 429, 500, 503, 529] {
             assert_eq!(of(status), Verdict::Undecided, "{status}");

@@ -66,7 +66,6 @@ fn as_json_it_is_the_events_of_the_feed_and_a_summary() {
         "hold_began",
         "hold_ended",
         "conversation_moved",
-        "trial_began",
         "token_refreshed",
         "request_held",
         "request_released",

@@ -22,6 +22,7 @@ mod cancel;
 mod caps;
 mod cases;
 mod chain;
+mod checks;
 mod claude_command;
 mod cli;
 mod control;

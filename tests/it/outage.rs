@@ -66,6 +66,7 @@ fn told(accounts: impl IntoIterator<Item = AccountSpec>, url: &str) -> WorldBuil
 async fn kill(world: &World, names: &[&str]) {
     for name in names {
         world.sim.fault(FaultRule::standing(name, Fault::Unauthorized));
+        world.sim.fault(FaultRule::standing(name, Fault::Unauthorized).on(Endpoint::Models));
     }
     world.turn("s", false).await;
     for name in names {
@@ -96,6 +97,7 @@ async fn an_outage_is_told_once_and_its_end_once() {
     world.turn("s", false).await;
     world.sim.clear_faults(None);
     world.advance(7 * 3600);
+    world.until_well("a").await;
     assert_eq!(world.turn("s", false).await.status, 200);
     world.events.wait_for("outage_ended").await;
     receiver.until(2).await;
@@ -118,6 +120,7 @@ async fn an_outage_outlives_a_restart_in_silence_and_its_end_is_told_by_the_next
     assert!(world.events.all().last().unwrap().seq > last);
     world.sim.clear_faults(None);
     world.advance(7 * 3600);
+    world.until_well("a").await;
     assert_eq!(world.turn("s", false).await.status, 200);
     receiver.until(2).await;
     assert_eq!(receiver.kinds(), ["outage_began", "outage_ended"]);

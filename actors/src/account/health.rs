@@ -17,49 +17,55 @@
 //!
 //! One row for each event, one column for what the account is in when it comes: `+` begins (or is renewed, `↻`), `−` ends,
 //! `·` no change. Requests were sent after whatever runs began, on the present credential, outside the scope unless the
-//! row says so. The table is made from `apply` by a test.
+//! row says so. `awaits` is an auth hold whose own time is over, of a provider that can be asked: the next question of its
+//! schedule decides. The table is made from `apply` by a test.
 //!
 //! <!-- transitions: begin -->
-//! | | healthy | strike | erroring | rate_limited | scope | breather | budget | balance | auth_dead | trial | broken | needs_login | paused | unverified |
-//! |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
-//! | served | · | −strike | −erroring | −rate_limited | · | · | · | · | −auth_dead | −trial | · | · | · | −unverified |
-//! | served, in the scope | · | −strike | −erroring | −rate_limited | −scope | · | · | · | −auth_dead | −trial | · | · | · | −unverified |
-//! | served, sent before | · | −strike | · | · | · | · | · | · | · | · | · | · | · | −unverified |
-//! | quota refused | +rate_limited | +rate_limited | +rate_limited | ↻rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited |
-//! | quota refused for the scope | +scope | +scope | +scope | +scope | ↻scope | +scope | +scope | +scope | +scope | +scope | +scope | +scope | +scope | +scope |
-//! | throttled, 5 s stated | +breather | +breather | +breather | +breather | +breather | · | +breather | +breather | +breather | +breather | +breather | +breather | +breather | +breather |
-//! | throttled, 60 s stated | +rate_limited | +rate_limited | +rate_limited | ↻rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited |
-//! | throttled, nothing stated | +rate_limited | +rate_limited | +rate_limited | ↻rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited |
-//! | credential refused (401) | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | · | −trial +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead |
-//! | credential refused, sent before | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | · | · | +auth_dead | +auth_dead | +auth_dead | +auth_dead |
-//! | organisation refused (403) | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | · | −trial +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead |
-//! | balance empty | +balance | +balance | +balance | +balance | +balance | +balance | +balance | ↻balance | +balance | +balance | +balance | +balance | +balance | +balance |
-//! | fault, unreachable, late, blank | +strike | −strike +erroring | ↻erroring | +strike | +strike | +strike | +strike | +strike | +strike | +strike | +strike | +strike | +strike | +strike |
-//! | fault, 20 s stated | +erroring | −strike +erroring | ↻erroring | +erroring | +erroring | +erroring | +erroring | +erroring | +erroring | +erroring | +erroring | +erroring | +erroring | +erroring |
-//! | body broke | +strike | −strike +erroring | ↻erroring | +strike | +strike | +strike | +strike | +strike | +strike | +strike | +strike | +strike | +strike | +strike |
-//! | relayed, abandoned | · | · | · | · | · | · | · | · | · | · | · | · | · | · |
-//! | body complete, client gone | · | · | · | · | · | · | · | · | · | · | · | · | · | · |
-//! | fault of a side call | · | · | · | · | · | · | · | · | · | · | · | · | · | · |
-//! | usage below the thresholds | · | · | · | −rate_limited | −scope | · | · | · | · | · | · | · | · | · |
-//! | two days passed | · | −strike | −erroring | −rate_limited | −scope | −breather | −budget | −balance | −auth_dead +trial | · | · | · | · | · |
-//! | credential renewed | · | · | · | · | · | · | · | · | −auth_dead | −trial | −broken | −needs_login | · | −unverified |
-//! | credential broke | +broken | +broken | +broken | +broken | +broken | +broken | +broken | +broken | +broken | +broken | · | −needs_login +broken | +broken | +broken |
-//! | source reads again | · | · | · | · | · | · | · | · | · | · | −broken | · | · | · |
-//! | grant lost | +needs_login | +needs_login | +needs_login | +needs_login | +needs_login | +needs_login | +needs_login | +needs_login | +needs_login | +needs_login | · | · | +needs_login | +needs_login |
-//! | grant regained | · | · | · | · | · | · | · | · | · | · | · | −needs_login | · | · |
-//! | its end is told | · | · | · | · | · | · | · | · | · | · | · | · | · | · |
-//! | check says valid | · | · | · | · | · | · | · | · | −auth_dead | −trial | · | · | · | −unverified |
-//! | check says refused | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | · | −trial +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead |
-//! | check undecided | · | · | · | · | · | · | · | · | · | · | · | · | · | · |
-//! | budget reached | +budget | +budget | +budget | +budget | +budget | +budget | · | +budget | +budget | +budget | +budget | +budget | +budget | +budget |
-//! | budget raised | · | · | · | · | · | · | −budget | · | · | · | · | · | · | · |
-//! | paused | +paused | +paused | +paused | +paused | +paused | +paused | +paused | +paused | +paused | +paused | +paused | +paused | · | +paused |
-//! | resumed | · | · | · | · | · | · | · | · | · | · | · | · | −paused | · |
-//! | cleared | · | · | · | −rate_limited | −scope | −breather | −budget | −balance | · | · | · | · | · | · |
-//! | settings changed | · | · | · | · | · | · | · | · | · | · | · | · | · | · |
-//! | clock stepped | · | · | · | · | · | · | · | · | · | · | · | · | · | · |
+//! | | healthy | strike | erroring | rate_limited | scope | breather | budget | balance | auth_dead | awaits | trial | broken | needs_login | paused | unverified |
+//! |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
+//! | served | · | −strike | −erroring | −rate_limited | · | · | · | · | −auth_dead | −auth_dead −awaits | −trial | · | · | · | −unverified |
+//! | served, in the scope | · | −strike | −erroring | −rate_limited | −scope | · | · | · | −auth_dead | −auth_dead −awaits | −trial | · | · | · | −unverified |
+//! | served, sent before | · | −strike | · | · | · | · | · | · | · | · | · | · | · | · | −unverified |
+//! | quota refused | +rate_limited | +rate_limited | +rate_limited | ↻rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited |
+//! | quota refused for the scope | +scope | +scope | +scope | +scope | ↻scope | +scope | +scope | +scope | +scope | +scope | +scope | +scope | +scope | +scope | +scope |
+//! | throttled, 5 s stated | +breather | +breather | +breather | +breather | +breather | · | +breather | +breather | +breather | +breather | +breather | +breather | +breather | +breather | +breather |
+//! | throttled, 60 s stated | +rate_limited | +rate_limited | +rate_limited | ↻rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited |
+//! | throttled, nothing stated | +rate_limited | +rate_limited | +rate_limited | ↻rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited | +rate_limited |
+//! | credential refused (401) | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | · | −awaits ↻auth_dead | −trial +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead |
+//! | credential refused, sent before | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | · | · | · | +auth_dead | +auth_dead | +auth_dead | +auth_dead |
+//! | organisation refused (403) | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | · | −awaits ↻auth_dead | −trial +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead |
+//! | balance empty | +balance | +balance | +balance | +balance | +balance | +balance | +balance | ↻balance | +balance | +balance | +balance | +balance | +balance | +balance | +balance |
+//! | fault, unreachable, late, blank | +strike | −strike +erroring | ↻erroring | +strike | +strike | +strike | +strike | +strike | +strike | +strike | +strike | +strike | +strike | +strike | +strike |
+//! | fault, 20 s stated | +erroring | −strike +erroring | ↻erroring | +erroring | +erroring | +erroring | +erroring | +erroring | +erroring | +erroring | +erroring | +erroring | +erroring | +erroring | +erroring |
+//! | body broke | +strike | −strike +erroring | ↻erroring | +strike | +strike | +strike | +strike | +strike | +strike | +strike | +strike | +strike | +strike | +strike | +strike |
+//! | relayed, abandoned | · | · | · | · | · | · | · | · | · | · | · | · | · | · | · |
+//! | body complete, client gone | · | · | · | · | · | · | · | · | · | · | · | · | · | · | · |
+//! | fault of a side call | · | · | · | · | · | · | · | · | · | · | · | · | · | · | · |
+//! | usage below the thresholds | · | · | · | −rate_limited | −scope | · | · | · | · | · | · | · | · | · | · |
+//! | two days passed | · | −strike | −erroring | −rate_limited | −scope | −breather | −budget | −balance | −auth_dead +trial | −auth_dead −awaits +trial | · | · | · | · | · |
+//! | credential renewed | · | · | · | · | · | · | · | · | −auth_dead | −auth_dead −awaits | −trial | −broken | −needs_login | · | −unverified |
+//! | credential broke | +broken | +broken | +broken | +broken | +broken | +broken | +broken | +broken | +broken | +broken | +broken | · | −needs_login +broken | +broken | +broken |
+//! | source reads again | · | · | · | · | · | · | · | · | · | · | · | −broken | · | · | · |
+//! | grant lost | +needs_login | +needs_login | +needs_login | +needs_login | +needs_login | +needs_login | +needs_login | +needs_login | +needs_login | +needs_login | +needs_login | · | · | +needs_login | +needs_login |
+//! | grant regained | · | · | · | · | · | · | · | · | · | · | · | · | −needs_login | · | · |
+//! | its end is told | · | · | · | · | · | · | · | · | · | · | · | · | · | · | · |
+//! | check says valid | · | · | · | · | · | · | · | · | −auth_dead | −auth_dead −awaits | −trial | · | · | · | −unverified |
+//! | check says refused | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | · | −awaits ↻auth_dead | −trial +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead |
+//! | check undecided | · | · | · | · | · | · | · | · | · | · | · | · | · | · | · |
+//! | its own question is refused | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead | · | −awaits ↻auth_dead | −trial +auth_dead | +auth_dead | +auth_dead | +auth_dead | +auth_dead |
+//! | its own question is undecided | · | · | · | · | · | · | · | · | · | −auth_dead −awaits +trial | · | · | · | · | · |
+//! | it cannot be asked | · | · | · | · | · | · | · | · | · | −auth_dead −awaits +trial | · | · | · | · | · |
+//! | its CLI is logged in | · | · | · | · | · | · | · | · | · | · | · | · | · | · | −unverified |
+//! | budget reached | +budget | +budget | +budget | +budget | +budget | +budget | · | +budget | +budget | +budget | +budget | +budget | +budget | +budget | +budget |
+//! | budget raised | · | · | · | · | · | · | −budget | · | · | · | · | · | · | · | · |
+//! | paused | +paused | +paused | +paused | +paused | +paused | +paused | +paused | +paused | +paused | +paused | +paused | +paused | +paused | · | +paused |
+//! | resumed | · | · | · | · | · | · | · | · | · | · | · | · | · | −paused | · |
+//! | cleared | · | · | · | −rate_limited | −scope | −breather | −budget | −balance | · | · | · | · | · | · | · |
+//! | settings changed | · | · | · | · | · | · | · | · | · | · | · | · | · | · | · |
+//! | clock stepped | · | · | · | · | · | · | · | · | · | · | · | · | · | · | · |
 //! <!-- transitions: end -->
 
+mod asking;
 mod auth;
 mod credential;
 mod erroring;
@@ -78,10 +84,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use self::auth::Auth;
+pub use self::asking::{AskedBy, Question};
+use self::auth::{Asked, Auth};
 use self::credential::Credential;
 use self::erroring::Erroring;
-pub use self::event::{Check, Effect, HealthEvent, Settings, UsagePoll, Verdict};
+pub use self::event::{Check, Effect, HealthEvent, Questions, Settings, UsagePoll, Verdict};
 use self::limits::Limits;
 use self::report::Report;
 pub use self::snapshot::{RestoreError, Snapshot};
@@ -169,6 +176,7 @@ impl Health {
     #[must_use]
     pub fn standing(&self, seq: u64, applied: EvidenceSeq, now: Timestamp) -> Standing {
         let spend = self.spend.longest(now);
+        let auth = self.auth.shown(self.settings.questions, now);
         Standing {
             account: self.account.0,
             seq,
@@ -178,10 +186,7 @@ impl Health {
             paused: self.paused,
             unverified: self.credential.unverified,
             on_trial: self.auth.on_trial,
-            holds: [self.erroring.hold, self.limits.account.hold, spend, self.auth.hold]
-                .into_iter()
-                .flatten()
-                .collect(),
+            holds: [self.erroring.hold, self.limits.account.hold, spend, auth].into_iter().flatten().collect(),
             fable_hold: self.limits.fable.hold,
             breather: self.limits.breather,
             quota: self.quota.clone(),
@@ -215,6 +220,12 @@ impl Health {
         self.credential.asked_at()
     }
 
+    /// Whether its credential ends within a month and cannot be renewed.
+    #[must_use]
+    pub fn expires_soon(&self, now: Timestamp) -> bool {
+        self.credential.expires_soon(now)
+    }
+
     /// How often in a row the present credential was refused.
     #[must_use]
     pub fn strikes(&self) -> u32 {
@@ -234,7 +245,11 @@ impl Health {
             HealthEvent::GrantLost { access_until } => self.credential.grant_lost(access_until, report),
             HealthEvent::GrantRegained => self.credential.grant_regained(),
             HealthEvent::ExpiryTold { ends } => self.credential.ends_at(ends, report),
-            HealthEvent::Probed { verdict, generation, sent_at } => self.probed(verdict, generation, sent_at, report),
+            HealthEvent::Probed { verdict, generation, sent_at, by } => {
+                self.probed(verdict, generation, Asked { by, sent_at }, report);
+            }
+            HealthEvent::NotAskable { again } => self.learnt_nothing(AskedBy::Schedule { again }, report),
+            HealthEvent::CliLoggedIn { sent_at } => self.cli_says_logged_in(sent_at, report),
             HealthEvent::BudgetReached { cycle_ends } => self.spend.budget_reached(cycle_ends, report),
             HealthEvent::BudgetRaised => self.spend.budget_raised(report),
             HealthEvent::Paused => self.pause(Paused::Yes, EventKind::Paused, report),
@@ -284,7 +299,7 @@ impl Health {
     }
 
     fn lapse(&mut self, report: &mut Report<'_>) {
-        self.auth.lapse(report);
+        self.auth.lapse(self.settings.questions, report);
         self.erroring.lapse(report);
         self.limits.lapse(report);
         self.spend.lapse(report);
@@ -328,7 +343,8 @@ impl Health {
     fn stands_like(&self, other: &Self) -> bool {
         self.credential == other.credential
             && self.holds() == other.holds()
-            && self.auth.on_trial == other.auth.on_trial
+            && self.auth == other.auth
+            && self.settings.questions == other.settings.questions
             && self.limits.breather == other.limits.breather
             && self.paused == other.paused
             && self.quota == other.quota

@@ -13,7 +13,7 @@ use super::entry::rfc3339;
 use super::outage::{Change, Login, Member, Outage, Outages, Scope, ScopeKey};
 use crate::account::cell::Cells;
 use crate::clock::{Deadline, Timestamp, Wall};
-use crate::event::{AttemptResult, EndedBy, Event, EventKind, Severity};
+use crate::event::{AttemptResult, Event, EventKind, Severity};
 use crate::id::{AccountId, EntryId};
 use crate::journal::Journal;
 use crate::outcome::Evidence;
@@ -147,8 +147,7 @@ impl Watchman {
 fn proof(event: &Event) -> Option<&EntryId> {
     let proves = matches!(
         event.kind,
-        EventKind::AttemptAnswered { outcome: AttemptResult::Served, .. }
-            | EventKind::HoldEnded { by: EndedBy::Probe, .. }
+        EventKind::AttemptAnswered { outcome: AttemptResult::Served, .. } | EventKind::CredentialProved
     );
     event.account.as_ref().filter(|_| proves)
 }

@@ -36,6 +36,7 @@ impl Event {
                 format!("The credential of {account} ends in {days} days and cannot be renewed: replace it before.")
             }
             EventKind::TokenRefreshed => format!("The access token of {account} was renewed."),
+            EventKind::CredentialProved => format!("The provider knows the credential of {account}."),
             EventKind::TokenAdopted => format!("{account}: another program had renewed its token."),
             EventKind::RefreshFailed { detail } => format!("{account} was not renewed: {detail}"),
             EventKind::Paused => format!("{account} was paused."),

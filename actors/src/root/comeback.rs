@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Fleet, restored};
+use super::{Fleet, restored, settings_of};
 use crate::account::fact::Fact;
-use crate::account::health::Settings;
 use crate::journal::Comeback;
 use crate::ports::Record;
 
@@ -32,7 +31,7 @@ pub(super) async fn watch(fleet: Fleet, stop: CancellationToken) {
 fn join(fleet: &Fleet, records: &[Record]) {
     let (roster, now) = (fleet.roster(), fleet.now());
     for spec in roster.accounts.values() {
-        let settings = Settings { thresholds: spec.thresholds, cooldown: roster.rotation.cooldown };
+        let settings = settings_of(spec, &roster.rotation);
         let record = records.iter().find(|record| record.key == spec.identity.to_string());
         if let Some(health) = record.and_then(|record| restored(&record.value, spec, settings, now)) {
             fleet.tell(spec.id, Fact::Joined(Arc::new(health)));

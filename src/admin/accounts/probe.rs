@@ -1,6 +1,6 @@
 //! `accounts.probe`: asks the provider now whether it knows an account's credential, and tells the account.
 
-use duduclaw_actors::account::health::{HealthEvent, Verdict};
+use duduclaw_actors::account::health::{AskedBy, HealthEvent, Verdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -8,8 +8,7 @@ use super::act::{Which, answer, deliver};
 use super::list::ListedAccount;
 use crate::admin::fault::{Fault, FaultKind};
 use crate::admin::verb::Call;
-use crate::config::settings::AuthMode;
-use crate::credentials::{Asked, Checked, NotNow, Subject};
+use crate::credentials::{Checked, NotNow, Subject};
 
 /// What a check said.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -44,19 +43,15 @@ pub enum ProbeVerdict {
 pub(in crate::admin) async fn probe(call: Call, which: Which) -> Result<ProbeAnswer, Fault> {
     let topology = &call.live.topology;
     let account = topology.account_named(&which.account)?;
-    let element = topology.representative(account).and_then(|entry| topology.elements().get(entry.element));
-    let element = element.filter(|element| element.auth != AuthMode::Passthrough && element.auth != AuthMode::None);
-    let element = element.ok_or_else(|| {
+    let subject = Subject::of(topology, account).ok_or_else(|| {
         Fault::new(FaultKind::Unprocessable, format!("{:?} has no credential of its own to ask about", which.account))
     })?;
-    let at = Asked { base_url: &element.base_url, user_agent: element.user_agent.as_ref(), protocol: element.protocol };
-    let subject = Subject { account, at };
     let checked = call.desk.checker.check(subject).await;
     let is_used = topology.roster().accounts.contains_key(&account);
     if let Ok(Checked { verdict, generation, sent_at, .. }) = checked
         && is_used
     {
-        deliver(&call, account, HealthEvent::Probed { verdict, generation, sent_at }).await?;
+        deliver(&call, account, HealthEvent::Probed { verdict, generation, sent_at, by: AskedBy::Operator }).await?;
     }
     let shown = if is_used { Some(answer(&call, account, &which.account).await?.account) } else { None };
     let (verdict, summary) = match &checked {

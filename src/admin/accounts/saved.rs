@@ -1,6 +1,6 @@
 //! What becomes of an account once its credential is saved: in which pools it serves, and what to write where in none.
 
-use duduclaw_actors::account::health::{HealthEvent, Verdict};
+use duduclaw_actors::account::health::{AskedBy, HealthEvent, Verdict};
 use duduclaw_actors::id::{CredentialKind, EntryId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -87,7 +87,8 @@ async fn tell_found(call: &Call, saved: &Saved) -> Result<(), Fault> {
     let known = call.live.topology.roster().accounts.contains_key(&account);
     let generation = call.desk.vault.status(account).and_then(|status| status.generation);
     let Some(generation) = generation.filter(|_| known) else { return Ok(()) };
-    let event = HealthEvent::Probed { verdict: Verdict::Valid, generation, sent_at: saved.asked_at };
+    let (verdict, sent_at, by) = (Verdict::Valid, saved.asked_at, AskedBy::Operator);
+    let event = HealthEvent::Probed { verdict, generation, sent_at, by };
     deliver(call, account, event).await
 }
 

@@ -47,7 +47,7 @@ fn values(settings: &Settings) -> Value {
         "rotation": {
             "session_affinity": settings.rotation.affinity == Affinity::Bind,
             "cooldown_seconds": settings.rotation.cooldown.as_secs(),
-            "health_interval_seconds": settings.health_interval.as_secs(),
+            "health_interval_seconds": settings.rotation.health_interval.as_secs(),
         },
         "upstreams": settings.units.iter().map(upstream).collect::<Vec<_>>(),
         "models": settings.models.iter().map(|model| json!({

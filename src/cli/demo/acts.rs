@@ -121,7 +121,7 @@ async fn hours_later(story: &mut Story, client: &Client, full: &str, refused: &s
     story.step(&format!("{} later: tokens have expired, access is allowed again", span(step))).await?;
     story.stage.sim.clear_faults(Some(refused));
     story.stage.advance(step);
-    story.expect("the refused account is on trial (trial_began)", |event| on_trial(event, refused)).await?;
+    story.expect("a check finds the refused account well (hold_ended, probe)", |event| well(event, refused)).await?;
     story.served(client, short(ONE, Form::Stream)).await?;
     story.expect("a token is renewed (token_refreshed)", |event| event.kind == EventKind::TokenRefreshed).await?;
     Ok(())
@@ -187,8 +187,9 @@ fn shut_out(event: &Event, name: &str) -> bool {
     hold && is_of(event, name)
 }
 
-fn on_trial(event: &Event, name: &str) -> bool {
-    event.kind == EventKind::TrialBegan && is_of(event, name)
+fn well(event: &Event, name: &str) -> bool {
+    let ended = matches!(event.kind, EventKind::HoldEnded { hold: HoldKind::AuthDead, by: EndedBy::Probe, .. });
+    ended && is_of(event, name)
 }
 
 fn quota_is_back(event: &Event, name: &str) -> bool {

@@ -93,6 +93,7 @@ fn mark(kind: &EventKind) -> Option<Mark> {
         EventKind::StateChanged { .. }
         | EventKind::AttemptAnswered { .. }
         | EventKind::AttemptSettled { .. }
+        | EventKind::CredentialProved
         | EventKind::CacheEfficiencyLow { .. }
         | EventKind::Draining => return None,
         EventKind::HoldBegan { .. }

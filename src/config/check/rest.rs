@@ -78,10 +78,6 @@ impl Checker<'_> {
     }
 
     fn unbuilt_server(&mut self, raw: &Raw) {
-        let interval = raw.rotation.as_deref().and_then(|rotation| rotation.health_interval_seconds.as_ref());
-        if let Some(interval) = interval.filter(|interval| !interval.0.is_zero()) {
-            self.not_built(interval.mark, "checks of credentials (rotation.health_interval_seconds)");
-        }
         let Some(server) = raw.server.as_deref() else { return };
         if let Some(ttl) = server.admin.as_deref().and_then(|admin| admin.session_ttl_seconds.as_ref()) {
             self.not_built(ttl.mark, "server.admin.session_ttl_seconds, since there are no browser sessions");

@@ -178,10 +178,11 @@ impl Checker<'_> {
             affinity: if affine { Affinity::Bind } else { Affinity::Free },
             cooldown: seconds(cooldown, default.cooldown.as_secs()),
             max_concurrent: max_concurrent.unwrap_or(u32::MAX),
+            health_interval: self.health_interval(raw),
         }
     }
 
-    pub(super) fn health_interval(&mut self, raw: Option<&RawRotation>) -> Duration {
+    fn health_interval(&mut self, raw: Option<&RawRotation>) -> Duration {
         let interval = raw.and_then(|r| r.health_interval_seconds.as_ref());
         if let Some(zero) = interval.filter(|interval| interval.0.is_zero()) {
             self.error(zero.mark, "rotation.health_interval_seconds must be at least 1");

@@ -62,7 +62,7 @@ fn the_defaults_are_those_of_the_documentation() {
     assert_eq!(seconds, [10, 120, 600, 120]);
     assert_eq!(settings.pool, PoolSettings::default());
     assert_eq!(settings.rotation, RotationSettings::default());
-    assert_eq!(settings.health_interval.as_secs(), 60);
+    assert_eq!(settings.rotation.health_interval.as_secs(), 60);
     assert_eq!(settings.usage_refresh, None);
     assert_eq!(settings.account_defaults.thresholds, WindowLimits::all(0.98));
     assert_eq!(settings.account_defaults.caps, WindowCaps::default());

@@ -1,17 +1,19 @@
 //! `auth_dead` and what follows it: a credential that the provider refuses.
 //!
 //! Each refusal is a strike and doubles the hold. Requests that were under way when the hold began are part of the same
-//! strike, and whoever asks during the hold adds none. When the hold has ended undecided the account is on trial: one
-//! request at a time; served, it is healed; refused, that is the next strike.
+//! strike, and whoever asks during the hold adds none. When the hold's time is over, the next question about it decides
+//! (`asking`). Undecided, the account is on trial: one request at a time; served, it is healed; refused, that is the next
+//! strike.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::asking::{AskedBy, Asking};
 use super::report::Report;
 use super::slot::{self, Term};
 use crate::clock::{Deadline, Timestamp};
-use crate::event::{EndedBy, EventKind, Severity};
+use crate::event::EndedBy;
 use crate::outcome::{Cause, HoldScope};
 use crate::standing::{Hold, HoldKind, Stated};
 
@@ -26,12 +28,42 @@ pub(super) struct Auth {
     pub(super) strikes: u32,
     /// When the last hold began; kept after its end, for what was under way then.
     pub(super) last_began: Option<Timestamp>,
+    /// The hold's own time is over: the next question decides.
+    #[serde(default)]
+    pub(super) awaits: bool,
+    /// When it is asked about.
+    #[serde(default)]
+    pub(super) asking: Asking,
+}
+
+/// Who asked, and when.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) by: AskedBy,
+    pub(super) sent_at: Timestamp,
 }
 
 impl Auth {
     /// The credential was refused on live traffic.
     pub(super) fn refused(&mut self, cause: Cause, sent_at: Timestamp, report: &mut Report<'_>) {
-        let counts = match (self.is_news(sent_at), self.hold.is_some()) {
+        if self.is_news(sent_at) {
+            self.asking.begin(report.now);
+        }
+        self.hear_refusal(cause, sent_at, report);
+    }
+
+    /// A question about it was refused.
+    pub(super) fn refused_when_asked(&mut self, cause: Cause, asked: Asked, report: &mut Report<'_>) {
+        if self.is_news(asked.sent_at) {
+            self.question_refused(asked.by, report);
+        }
+        self.hear_refusal(cause, asked.sent_at, report);
+    }
+
+    /// While a hold runs its own time, refusals add no strike.
+    fn hear_refusal(&mut self, cause: Cause, sent_at: Timestamp, report: &mut Report<'_>) {
+        let runs = self.hold.is_some() && !self.awaits;
+        let counts = match (self.is_news(sent_at), runs) {
             (true, false) => true,
             (true, true) => sabotaged!(ProbeStrikes),
             (false, _) => sabotaged!(ParallelStrikes),
@@ -43,7 +75,7 @@ impl Auth {
 
     fn strike(&mut self, cause: Cause, sent_at: Timestamp, report: &mut Report<'_>) {
         self.strikes = self.strikes.saturating_add(1);
-        self.on_trial = false;
+        (self.on_trial, self.awaits) = (false, false);
         self.last_began = Some(report.now);
         let until = Deadline::after(report.now, length(self.strikes));
         let term = Term { kind: HoldKind::AuthDead, scope: HoldScope::Account, cause, until, stated: Stated::Guessed };
@@ -69,14 +101,6 @@ impl Auth {
     pub(super) fn heal(&mut self, by: EndedBy, report: &mut Report<'_>) {
         slot::end(&mut self.hold, HoldScope::Account, by, report);
         *self = Self::default();
-    }
-
-    /// A hold whose time is over leaves the account on trial.
-    pub(super) fn lapse(&mut self, report: &mut Report<'_>) {
-        if slot::lapse(&mut self.hold, HoldScope::Account, report) && !sabotaged!(NoTrial) {
-            self.on_trial = true;
-            report.say(EventKind::TrialBegan, Severity::Info);
-        }
     }
 }
 

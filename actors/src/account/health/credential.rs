@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::auth::Asked;
 use super::report::Report;
 use super::{Check, Health, Verdict};
 use crate::clock::{Deadline, Timestamp, Wall};
@@ -104,6 +105,11 @@ impl Credential {
         self.warn(report);
     }
 
+    pub(super) fn expires_soon(&self, now: Timestamp) -> bool {
+        let [(_, month), _] = WARNINGS;
+        self.ends.is_some_and(|ends| earlier(ends, month) <= now.wall)
+    }
+
     /// When the access token ends, or a warning is due, until that has been told.
     pub(super) fn deadline(&self, now: Timestamp) -> Option<Deadline> {
         let access = self.access_until.filter(|_| !self.access_over);
@@ -172,26 +178,21 @@ impl Health {
     }
 
     /// A check of this very credential was answered. It speaks of the credential and the connection, of nothing else.
-    pub(super) fn probed(
-        &mut self,
-        verdict: Verdict,
-        generation: Generation,
-        sent_at: Timestamp,
-        report: &mut Report<'_>,
-    ) {
+    pub(super) fn probed(&mut self, verdict: Verdict, generation: Generation, asked: Asked, report: &mut Report<'_>) {
         if !self.is_current(generation, report) {
             return;
         }
         match verdict {
-            Verdict::Valid => self.found_valid(sent_at, report),
-            Verdict::InvalidToken => self.auth.refused(Cause::InvalidToken, sent_at, report),
-            Verdict::OrgRefused => self.auth.refused(Cause::OrgDisabled, sent_at, report),
-            Verdict::Undecided => return,
+            Verdict::Valid => self.found_valid(asked.sent_at, report),
+            Verdict::InvalidToken => self.auth.refused_when_asked(Cause::InvalidToken, asked, report),
+            Verdict::OrgRefused => self.auth.refused_when_asked(Cause::OrgDisabled, asked, report),
+            Verdict::Undecided => return self.learnt_nothing(asked.by, report),
         }
         self.credential.asked_at = Some(report.now.wall);
     }
 
     fn found_valid(&mut self, sent_at: Timestamp, report: &mut Report<'_>) {
+        report.say(EventKind::CredentialProved, Severity::Trace);
         if self.auth.is_news(sent_at) {
             self.auth.heal(EndedBy::Probe, report);
         }

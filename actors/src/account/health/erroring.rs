@@ -129,6 +129,11 @@ impl Erroring {
         }
     }
 
+    /// Whether a check could end the back-off.
+    pub(super) fn asks_connection(&self) -> bool {
+        self.hold.is_some() && self.connecting
+    }
+
     pub(super) fn lapse(&mut self, report: &mut Report<'_>) {
         slot::lapse(&mut self.hold, HoldScope::Account, report);
         let now = report.now;

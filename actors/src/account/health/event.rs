@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::asking::AskedBy;
 use crate::clock::{Deadline, Timestamp, Wall};
 use crate::event::{EventKind, Severity};
 use crate::id::Generation;
@@ -17,11 +18,28 @@ pub struct Settings {
     pub thresholds: WindowLimits,
     /// How long a quota refusal holds when no end was stated.
     pub cooldown: Duration,
+    /// Who can be asked about its credential.
+    pub questions: Questions,
+}
+
+/// Who can be asked about a credential in doubt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Questions {
+    /// Nobody.
+    #[default]
+    Never,
+    /// The CLI whose login it is: it knows whether there is a login, not whether that is good.
+    OfCli,
+    /// The provider.
+    OfProvider {
+        /// So often, where nothing else says when.
+        every: Duration,
+    },
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { thresholds: WindowLimits::all(0.98), cooldown: Duration::from_secs(120) }
+        Self { thresholds: WindowLimits::all(0.98), cooldown: Duration::from_secs(120), questions: Questions::Never }
     }
 }
 
@@ -76,6 +94,18 @@ pub enum HealthEvent<'a> {
         verdict: Verdict,
         /// The credential that was checked.
         generation: Generation,
+        /// When it was asked.
+        sent_at: Timestamp,
+        /// Who asked.
+        by: AskedBy,
+    },
+    /// The account's schedule had a question for its provider, and there was nothing to ask with.
+    NotAskable {
+        /// After how long it is tried again.
+        again: Duration,
+    },
+    /// The account's own CLI says that it is logged in.
+    CliLoggedIn {
         /// When it was asked.
         sent_at: Timestamp,
     },

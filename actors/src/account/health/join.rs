@@ -11,7 +11,10 @@ use crate::standing::Hold;
 impl Health {
     /// Takes over whatever is stricter in another's state.
     pub(super) fn join(&mut self, other: &Self, now: Timestamp) {
-        later(&mut self.auth.hold, other.auth.hold, now);
+        if later(&mut self.auth.hold, other.auth.hold, now) {
+            self.auth.awaits = other.auth.awaits;
+            self.auth.asking = other.auth.asking.clone();
+        }
         later(&mut self.erroring.hold, other.erroring.hold, now);
         later(&mut self.spend.budget, other.spend.budget, now);
         later(&mut self.spend.balance, other.spend.balance, now);

@@ -73,6 +73,7 @@ impl Health {
         }
         self.limits.rebase(until, stamp);
         self.credential.rebase(until);
+        self.auth.asking.rebase(until);
         self.auth.last_began = self.auth.last_began.map(stamp);
         self.erroring.last_began = self.erroring.last_began.map(stamp);
         self.erroring.strike = self.erroring.strike.map(stamp);

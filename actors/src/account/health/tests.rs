@@ -21,6 +21,7 @@ use crate::outcome::{
 use crate::roster::WindowLimits;
 use crate::standing::{CredentialState, HoldKind, Stated};
 
+const AGAIN: Duration = Duration::from_secs(60);
 const MINUTE: i64 = 60;
 const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
@@ -121,6 +122,12 @@ impl Subject {
     fn in_scope(&mut self, scope: ModelScope) -> &mut Self {
         self.scope = scope;
         self
+    }
+
+    /// From now on its provider can be asked about its credential, each minute.
+    fn is_asked_about(&mut self, now: i64) {
+        let questions = Questions::OfProvider { every: AGAIN };
+        self.hears(now, HealthEvent::SettingsChanged(Settings { questions, ..Settings::default() }));
     }
 
     fn tick(&mut self, now: i64) {

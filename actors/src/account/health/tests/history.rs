@@ -238,7 +238,9 @@ impl World {
             }
             2 => HealthEvent::BudgetRaised,
             3 => HealthEvent::SettingsChanged(Settings { thresholds, ..Settings::default() }),
-            _ => HealthEvent::Probed { verdict, generation: Generation(self.generation), sent_at },
+            _ => {
+                HealthEvent::Probed { verdict, generation: Generation(self.generation), sent_at, by: AskedBy::Operator }
+            }
         }
     }
 }

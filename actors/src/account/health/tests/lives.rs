@@ -110,7 +110,7 @@ fn follow(shadow: &mut Shadow, before: &Health, told: &Told, world: &World) {
         {
             shadow.renew();
         }
-        Some(HealthEvent::Probed { verdict, generation, sent_at }) if generation == before.generation() => {
+        Some(HealthEvent::Probed { verdict, generation, sent_at, .. }) if generation == before.generation() => {
             shadow.probe(verdict, before.erroring.connecting, ago(sent_at), world.real);
         }
         _ => {}

@@ -1,5 +1,6 @@
 //! One rule, one sentence.
 
+mod asking;
 mod auth;
 mod effects;
 mod erroring;

@@ -23,6 +23,11 @@ const STATES: &[(&str, Doing)] = &[
     ("budget", |account| drop(account.hears(10, HealthEvent::BudgetReached { cycle_ends: stated(HOUR) }))),
     ("balance", |account| drop(account.answer(10, 10, Outcome::BalanceEmpty))),
     ("auth_dead", |account| drop(account.answer(10, 10, Outcome::Unauthorized))),
+    ("awaits", |account| {
+        account.is_asked_about(-1000);
+        account.answer(-901, -901, Outcome::Unauthorized);
+        account.tick(10);
+    }),
     ("trial", |account| {
         account.answer(-901, -901, Outcome::Unauthorized);
         account.tick(10);
@@ -74,6 +79,10 @@ const EVENTS: &[(&str, Doing)] = &[
     ("check says valid", |account| probed(account, Verdict::Valid)),
     ("check says refused", |account| probed(account, Verdict::InvalidToken)),
     ("check undecided", |account| probed(account, Verdict::Undecided)),
+    ("its own question is refused", |account| asked(account, Verdict::OrgRefused)),
+    ("its own question is undecided", |account| asked(account, Verdict::Undecided)),
+    ("it cannot be asked", |account| drop(account.hears(NOW, HealthEvent::NotAskable { again: AGAIN }))),
+    ("its CLI is logged in", |account| drop(account.hears(NOW, HealthEvent::CliLoggedIn { sent_at: at(SENT) }))),
     ("budget reached", |account| drop(account.hears(NOW, HealthEvent::BudgetReached { cycle_ends: stated(DAY) }))),
     ("budget raised", |account| drop(account.hears(NOW, HealthEvent::BudgetRaised))),
     ("paused", |account| drop(account.hears(NOW, HealthEvent::Paused))),
@@ -89,7 +98,12 @@ fn renewed(generation: u64, check: Check) -> HealthEvent<'static> {
 
 fn probed(account: &mut Subject, verdict: Verdict) {
     let generation = account.health.generation();
-    account.hears(NOW, HealthEvent::Probed { verdict, generation, sent_at: at(SENT) });
+    account.hears(NOW, HealthEvent::Probed { verdict, generation, sent_at: at(SENT), by: AskedBy::Operator });
+}
+
+fn asked(account: &mut Subject, verdict: Verdict) {
+    let (generation, by) = (account.health.generation(), AskedBy::Schedule { again: AGAIN });
+    account.hears(NOW, HealthEvent::Probed { verdict, generation, sent_at: at(SENT), by });
 }
 
 /// What an account is in: a name, and the episode where there is one.
@@ -100,6 +114,7 @@ fn parts(health: &Health) -> Vec<(&'static str, u64)> {
     let flags = [
         ("strike", health.erroring.strike.is_some()),
         ("breather", health.limits.breather.is_some()),
+        ("awaits", health.auth.awaits),
         ("trial", health.auth.on_trial),
         ("broken", health.credential.is_broken()),
         ("needs_login", health.credential.state() != CredentialState::Usable && !health.credential.is_broken()),

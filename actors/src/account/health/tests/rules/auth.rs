@@ -42,7 +42,12 @@ fn a_refusal_during_the_hold_adds_no_strike() {
     let mut account = Subject::default();
     account.answer(0, 1, Outcome::Unauthorized);
     account.answer(5, 6, Outcome::Unauthorized);
-    let probe = HealthEvent::Probed { verdict: Verdict::InvalidToken, generation: Generation(0), sent_at: at(7) };
+    let probe = HealthEvent::Probed {
+        verdict: Verdict::InvalidToken,
+        generation: Generation(0),
+        sent_at: at(7),
+        by: AskedBy::Operator,
+    };
     account.hears(8, probe);
     assert_eq!((account.health.strikes(), account.until(AuthDead)), (1, Some(wait(1, 15 * MINUTE))));
 }
@@ -89,7 +94,12 @@ fn a_valid_probe_ends_auth_and_connection_holds_and_nothing_else() {
     account.answer(0, 1, Outcome::BalanceEmpty);
     account.answer(2, 3, Outcome::Unreachable { connecting: true });
     account.answer(2, 4, Outcome::Unreachable { connecting: true });
-    let probe = |sent| HealthEvent::Probed { verdict: Verdict::Valid, generation: Generation(0), sent_at: at(sent) };
+    let probe = |sent| HealthEvent::Probed {
+        verdict: Verdict::Valid,
+        generation: Generation(0),
+        sent_at: at(sent),
+        by: AskedBy::Operator,
+    };
     account.hears(5, probe(0));
     assert!(account.hold(AuthDead).is_some(), "asked before the refusal");
     account.hears(7, probe(6));
@@ -105,7 +115,12 @@ fn a_probe_does_not_end_a_back_off_that_the_provider_caused() {
         let mut account = Subject::default();
         account.answer(0, 1, outcome.clone());
         account.answer(0, 1, outcome);
-        let probe = HealthEvent::Probed { verdict: Verdict::Valid, generation: Generation(0), sent_at: at(2) };
+        let probe = HealthEvent::Probed {
+            verdict: Verdict::Valid,
+            generation: Generation(0),
+            sent_at: at(2),
+            by: AskedBy::Operator,
+        };
         account.hears(3, probe);
         assert!(account.hold(Erroring).is_some());
     }
@@ -113,7 +128,12 @@ fn a_probe_does_not_end_a_back_off_that_the_provider_caused() {
     account.answer(0, 1, Outcome::Unreachable { connecting: true });
     account.answer(0, 1, Outcome::Unreachable { connecting: true });
     account.answer(2, 3, server_fault(None));
-    let probe = HealthEvent::Probed { verdict: Verdict::Valid, generation: Generation(0), sent_at: at(4) };
+    let probe = HealthEvent::Probed {
+        verdict: Verdict::Valid,
+        generation: Generation(0),
+        sent_at: at(4),
+        by: AskedBy::Operator,
+    };
     account.hears(5, probe);
     assert!(account.hold(Erroring).is_some(), "of several causes one is not the connection");
 }
@@ -123,7 +143,12 @@ fn an_undecided_probe_changes_nothing() {
     let mut account = Subject::default();
     account.hears(0, HealthEvent::CredentialRenewed { generation: Generation(1), check: Check::Undecided });
     let before = account.health.clone();
-    let probe = HealthEvent::Probed { verdict: Verdict::Undecided, generation: Generation(1), sent_at: at(1) };
+    let probe = HealthEvent::Probed {
+        verdict: Verdict::Undecided,
+        generation: Generation(1),
+        sent_at: at(1),
+        by: AskedBy::Operator,
+    };
     assert_eq!(account.hears(2, probe), Vec::new());
     assert_eq!(account.health, before);
 }
@@ -137,7 +162,10 @@ fn a_served_request_or_a_valid_probe_verifies_a_credential() {
         match verdict {
             None => drop(account.answer(1, 2, Outcome::Served)),
             Some(verdict) => {
-                drop(account.hears(2, HealthEvent::Probed { verdict, generation: Generation(1), sent_at: at(1) }));
+                drop(account.hears(
+                    2,
+                    HealthEvent::Probed { verdict, generation: Generation(1), sent_at: at(1), by: AskedBy::Operator },
+                ));
             }
         }
         assert!(!account.standing(2).unverified);
@@ -154,7 +182,12 @@ fn evidence_of_an_older_credential_is_ignored() {
     account.ends(1, 3, Close::Broken);
     account.ends(1, 3, Close::Broken);
     account.hears(4, HealthEvent::UsagePolled(&poll(4, &[("5h", 1.0)], HOUR)));
-    let probe = HealthEvent::Probed { verdict: Verdict::OrgRefused, generation: Generation(0), sent_at: at(1) };
+    let probe = HealthEvent::Probed {
+        verdict: Verdict::OrgRefused,
+        generation: Generation(0),
+        sent_at: at(1),
+        by: AskedBy::Operator,
+    };
     account.hears(5, probe);
     assert_eq!(account.health, before);
 }
