@@ -71,15 +71,8 @@ impl Listening {
     pub(crate) async fn wait(self, attempt: &Arc<LoginAttempt>) -> Result<LoginCode, CallbackError> {
         let (tell, mut came) = mpsc::channel(1);
         let knocks = TaskTracker::new();
-        let accepting = async {
-            loop {
-                let (stream, _) = self.listener.accept().await?;
-                let (attempt, tell, path) = (Arc::clone(attempt), tell.clone(), self.path);
-                drop(knocks.spawn(answer(stream, attempt, path, tell)));
-            }
-        };
         let came = tokio::select! {
-            error = accepting => return Err(CallbackError::Listen(match error { Ok(never) => never, Err(error) => error })),
+            error = self.accept(attempt, &knocks, tell) => return Err(CallbackError::Listen(error)),
             came = tokio::time::timeout(WITHIN, came.recv()) => came.map_err(|_| CallbackError::Late)?,
         };
         knocks.close();
@@ -88,6 +81,18 @@ impl Listening {
             Some(Came::Code(code)) => Ok(code),
             Some(Came::Refusal) => Err(CallbackError::Refused),
             None => Err(CallbackError::Late),
+        }
+    }
+}
+
+impl Listening {
+    /// Answers whoever knocks, until the listener itself fails.
+    async fn accept(&self, attempt: &Arc<LoginAttempt>, knocks: &TaskTracker, tell: mpsc::Sender<Came>) -> io::Error {
+        loop {
+            match self.listener.accept().await {
+                Ok((stream, _)) => drop(knocks.spawn(answer(stream, Arc::clone(attempt), self.path, tell.clone()))),
+                Err(error) => return error,
+            }
         }
     }
 }

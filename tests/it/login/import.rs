@@ -193,3 +193,28 @@ async fn daemons_and_claude_code_share_a_linked_login_and_nobody_loses_it() {
         assert_eq!(daemon.stop().await, Some(0));
     }
 }
+
+/// A file that makes no sense is no leave-taking: renewing the copy could log the other program out.
+#[tokio::test]
+async fn while_claude_codes_file_makes_no_sense_the_account_is_broken_and_nothing_is_renewed() {
+    let setting = super::setting(&["first"]).await;
+    let own = Own::of(&setting, "first");
+    assert_eq!(setting.run(&IMPORT).await.0, 0);
+    let copy = std::fs::read(setting.stored("claude", "mine")).unwrap();
+    std::fs::write(&own.file, "{ \"claudeAiOauth\": ").unwrap();
+    setting.sim.change("first", &AccountChange { expire_tokens: true, ..AccountChange::default() }).unwrap();
+    let mut daemon = Daemon::of(setting.at_sim(&["serve"])).await;
+    assert_ne!(served(&daemon).await, 200);
+    let (_, list, _) = setting.run(&["accounts", "list"]).await;
+    assert!(list.contains("broken (unreadable)"), "{list}");
+    assert!(setting.sim.hits("first", Endpoint::Token).is_empty(), "nothing is renewed");
+    assert_eq!(std::fs::read(setting.stored("claude", "mine")).unwrap(), copy);
+    own.write(&setting, "first");
+    let mut tries = 0;
+    while served(&daemon).await != 200 {
+        tries += 1;
+        assert!(tries < 200, "it heals by itself");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert_eq!(daemon.stop().await, Some(0));
+}
