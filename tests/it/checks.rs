@@ -292,6 +292,8 @@ async fn an_unchecked_credential_is_asked_about_with_each_round_until_something_
         let shown = world.account("a").await;
         assert!(shown.unverified && shown.available, "{shown:?}");
     }
+    let at = world.asked("a");
+    assert!(at.windows(2).all(|pair| pair[1] - pair[0] >= 53_000), "once a round: {at:?}");
     world.sim.clear_faults(None);
     world.rounds_until(|| !world.is_in_doubt("a")).await;
     assert!(!world.account("a").await.unverified);
