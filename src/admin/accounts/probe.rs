@@ -46,6 +46,8 @@ pub(in crate::admin) async fn probe(call: Call, which: Which) -> Result<ProbeAns
     let subject = Subject::of(topology, account).ok_or_else(|| {
         Fault::new(FaultKind::Unprocessable, format!("{:?} has no credential of its own to ask about", which.account))
     })?;
+    // What was put right a moment ago counts, be it not noticed yet.
+    call.desk.vault.reload_sources().await;
     let checked = call.desk.checker.check(subject).await;
     let is_used = topology.roster().accounts.contains_key(&account);
     if let Ok(Checked { verdict, generation, sent_at, .. }) = checked
