@@ -113,6 +113,11 @@ impl Shared {
         }
     }
 
+    /// Takes in outages that were kept and could not be read at the start.
+    pub(crate) fn join(&self, outages: &[Record]) {
+        self.watchman.restore(outages);
+    }
+
     fn has_begun(&self) -> bool {
         self.book().last.is_some()
     }

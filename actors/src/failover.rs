@@ -116,6 +116,11 @@ impl FailoverHandle {
         self.ask(|reply| Msg::Conversations(most, of, reply)).await
     }
 
+    /// Takes in conversations that were kept; those that are known already stay as they are.
+    pub(crate) fn recall(&self, conversations: Vec<ConversationRecord>) {
+        self.actor.cast(Msg::Recall(conversations));
+    }
+
     /// Tells an account's standing. A successor reads all standings by itself.
     pub fn learn(&self, standing: Standing) {
         self.actor.cast(Msg::Learn(Box::new(standing)));

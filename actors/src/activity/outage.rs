@@ -101,9 +101,11 @@ pub(super) struct Outages {
 }
 
 impl Outages {
-    /// Takes in what was kept.
+    /// Takes in what was kept; what is known of a scope already stays.
     pub(super) fn restore(&mut self, outages: impl IntoIterator<Item = Outage>) {
-        self.open.extend(outages.into_iter().map(|outage| (outage.scope.clone(), outage)));
+        for outage in outages {
+            self.open.entry(outage.scope.clone()).or_insert(outage);
+        }
     }
 
     /// Whether nothing is out.

@@ -40,6 +40,8 @@ pub enum Msg {
     Settle,
     /// An account's standing.
     Learn(Box<Standing>),
+    /// Conversations that were kept and could not be read at the start.
+    Recall(Vec<ConversationRecord>),
     /// A new fleet.
     Reload(Arc<Roster>),
     /// A deadline may have come.
@@ -58,6 +60,7 @@ impl std::fmt::Debug for Msg {
             Self::Lease(..) => "Lease",
             Self::Settle => "Settle",
             Self::Learn(_) => "Learn",
+            Self::Recall(_) => "Recall",
             Self::Reload(_) => "Reload",
             Self::Tick => "Tick",
             Self::Explain(..) => "Explain",
@@ -165,6 +168,7 @@ impl State {
                 self.perform(effects);
                 self.args.changed.send_modify(|n| *n += 1);
             }
+            Msg::Recall(conversations) => self.admission.restore(conversations, now),
             Msg::Reload(roster) => {
                 let effects = self.admission.reload(&roster, now);
                 self.perform(effects);

@@ -117,6 +117,12 @@ impl Lasting {
         Post::new(Arc::clone(&self.outbox), self.postman.handle())
     }
 
+    /// Takes in outages that were kept and could not be read at the start.
+    pub(super) fn join_outages(&self, kept: &[Record]) {
+        self.feed_shared.join(kept);
+        self.feed.handle().cast(activity::Msg::Look);
+    }
+
     /// Goes on with numbers, outages and messages where the last run stopped.
     async fn begin(&self) {
         let journal = self.journal();

@@ -7,8 +7,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Fleet, restored, settings_of};
 use crate::account::fact::Fact;
+use crate::failover::actor as failover;
 use crate::journal::Comeback;
-use crate::ports::Record;
+use crate::ports::{Record, Table};
 
 /// Looks until cancelled.
 pub(super) async fn watch(fleet: Fleet, stop: CancellationToken) {
@@ -17,7 +18,11 @@ pub(super) async fn watch(fleet: Fleet, stop: CancellationToken) {
         let came = comeback.borrow_and_update().clone();
         match came {
             Comeback::Never => {}
-            Comeback::Found(records) => join(&fleet, &records),
+            Comeback::Found(records) => {
+                // First, so that an outage that was told is known when its accounts turn out to be out.
+                rejoin(&fleet).await;
+                join(&fleet, &records);
+            }
             Comeback::Empty => keep_all(&fleet),
         }
         tokio::select! {
@@ -36,6 +41,19 @@ fn join(fleet: &Fleet, records: &[Record]) {
         if let Some(health) = record.and_then(|record| restored(&record.value, spec, settings, now)) {
             fleet.tell(spec.id, Fact::Joined(Arc::new(health)));
             fleet.keep_now(spec.id);
+        }
+    }
+}
+
+/// Outages, messages and conversations were not known either. What began meanwhile stays as it is.
+async fn rejoin(fleet: &Fleet) {
+    let now = fleet.now();
+    for table in [Table::Outages, Table::Outbox, Table::Conversations] {
+        match (table, fleet.journal.load(table).await) {
+            (Table::Outages, Ok(kept)) => fleet.lasting.join_outages(&kept),
+            (Table::Outbox, Ok(kept)) => fleet.lasting.post().restore(&kept, now),
+            (_, Ok(kept)) => fleet.failover.recall(failover::conversations(&kept)),
+            (table, Err(error)) => tracing::error!(%error, table = table.as_str(), "what was kept cannot be read"),
         }
     }
 }

@@ -158,6 +158,44 @@ async fn a_fleet_that_began_without_its_store_joins_what_it_finds_there_with_wha
     assert_eq!((house.standing(A).paused, house.is_held(A), house.is_held(B)), (Paused::Yes, true, true));
 }
 
+/// Conversations and outages, too: an outage that was told is not told again when the store comes back.
+#[tokio::test]
+async fn conversations_and_outages_of_a_store_that_could_not_be_read_join_later() {
+    let house = House::of(3).await;
+    let mut homes = Vec::new();
+    for key in 0..20 {
+        homes.push(house.lease(key).await);
+    }
+    house.fleet.failover.snapshot().await.unwrap();
+    for account in [A, B, AccountId(2)] {
+        house.learns(account, house.answer(Outcome::Unauthorized)).await;
+    }
+    until(|| house.eyes.count(|kind| matches!(kind, EventKind::OutageBegan { .. })) == 1).await;
+    house.fleet.journal.flush().await.unwrap();
+    let shelf = Shelf(Arc::new(Mutex::new(house.shelf.0.lock().unwrap().clone())));
+    let away = Arc::new(AtomicBool::new(true));
+    let open = now_and_then(&shelf, &away);
+    let house = House::at(house.clock.now().plus(Duration::from_secs(60)), shelf, open, roster(3), Vec::new()).await;
+    assert_eq!(house.fleet.failover.snapshot().await.unwrap().conversations, 0, "nothing is known yet");
+    assert!(house.fleet.journal.flush().await.is_err());
+    away.store(false, Ordering::SeqCst);
+    house.fleet.journal.flush().await.unwrap();
+    until(|| [A, B, AccountId(2)].into_iter().all(|account| house.is_held(account))).await;
+    assert_eq!(house.fleet.failover.snapshot().await.unwrap().conversations, 20);
+    let known = house.fleet.failover.conversations(20, None).await.unwrap();
+    let at = |account: AccountId| {
+        known.iter().filter(|known| known.homes.iter().any(|home| home.account == account)).count()
+    };
+    let were = |account: AccountId| homes.iter().filter(|home| **home == account).count();
+    for account in [A, B, AccountId(2)] {
+        assert_eq!(at(account), were(account), "{account:?}");
+    }
+    // Whatever is told from here on comes after what the return could have told.
+    house.learns(A, Fact::Told(HealthEvent::Paused)).await;
+    until(|| house.eyes.count(|kind| matches!(kind, EventKind::Paused { .. })) == 1).await;
+    assert_eq!(house.eyes.count(|kind| matches!(kind, EventKind::OutageBegan { .. })), 0, "it was told before");
+}
+
 #[tokio::test]
 async fn a_store_that_begins_anew_while_the_fleet_runs_is_told_everything_again() {
     let (shelf, anew) = (Shelf::default(), Arc::new(AtomicBool::new(false)));
