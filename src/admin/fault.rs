@@ -34,7 +34,7 @@ pub(crate) enum FaultKind {
     NotFound,
     /// The path stands, the method does not; these do.
     Method(String),
-    /// Several things are meant.
+    /// Several things are meant, or what is under way must end first.
     Conflict,
     /// The body is too large.
     TooLarge,

@@ -123,7 +123,8 @@ pub(super) async fn start(call: Call, starting: Starting) -> Result<StartedAnswe
         (LoginFamily::Claude, LoginMode::SetupToken) => LoginKind::ClaudeSetupToken,
         (LoginFamily::Codex, LoginMode::Oauth) => LoginKind::ChatGpt,
         (LoginFamily::Codex, LoginMode::SetupToken) => {
-            return Err(Fault::invalid("a ChatGPT login has no setup token; leave mode out"));
+            let text = "a ChatGPT login has no setup token; leave mode out";
+            return Err(Fault::new(FaultKind::Unprocessable, text));
         }
     };
     if !is_store_name(&starting.name) || starting.name.starts_with("sk-") {
@@ -138,7 +139,7 @@ pub(super) async fn start(call: Call, starting: Starting) -> Result<StartedAnswe
     let wanted = if starting.write_config { Use::Configured } else { Use::AsItIs };
     let pending = Pending { attempt, to, name: starting.name, wanted };
     let begun = call.desk.logins.pending().begin(login.clone(), pending, call.desk.clock.now());
-    begun.map_err(|full| Fault::unavailable(full.to_string()))?;
+    begun.map_err(|full| Fault::new(FaultKind::Conflict, full.to_string()))?;
     Ok(StartedAnswer { login, authorize_url: page.into(), expires_in_seconds: PENDING_FOR.as_secs() })
 }
 
@@ -159,7 +160,7 @@ fn taken(call: &Call, completing: &Completing) -> Result<(Pending, crate::creden
         Fault::new(FaultKind::NotFound, text).hint("begin another with logins.start")
     };
     let code = all.look(&completing.login, now).ok_or_else(gone)?.attempt.paste(&completing.code.0);
-    let code = code.map_err(|why| Fault::invalid(why.to_string()))?;
+    let code = code.map_err(|why| Fault::new(FaultKind::Unprocessable, why.to_string()))?;
     let pending = all.take(&completing.login, now).ok_or_else(gone)?;
     Ok((pending, code))
 }

@@ -94,7 +94,7 @@ pub(super) fn verbs() -> Vec<Verb> {
             "Begins a login: gives the page on which a person says yes",
             logins::start,
         )
-        .refusing(&[404, 409, 422, 503]),
+        .refusing(&[404, 409, 422]),
         Verb::write(
             "logins.complete",
             post("/logins/{login}"),

@@ -433,7 +433,7 @@ async fn of_several_who_complete_a_login_exactly_one_does() {
         let login = begun.json()["login"].as_str().unwrap().to_owned();
         let code = say_yes(begun.json()["authorize_url"].as_str().unwrap(), "first").await;
         let wrong = world.complete_login(&login, "code#state").await;
-        assert_eq!(wrong.status, 400, "{}", wrong.text());
+        assert_eq!(wrong.status, 422, "{}", wrong.text());
         let all = futures_util::future::join_all((0..8).map(|_| world.complete_login(&login, &code))).await;
         let mut statuses: Vec<u16> = all.iter().map(|answer| answer.status.as_u16()).collect();
         statuses.sort_unstable();
@@ -462,12 +462,12 @@ async fn few_logins_are_under_way_and_none_for_long() {
         begun.push(world.start_login(json!({"name": "work"})).await.json());
     }
     let sixth = world.start_login(json!({"name": "work"})).await;
-    assert_eq!(sixth.status, 503, "{}", sixth.text());
+    assert_eq!(sixth.status, 409, "{}", sixth.text());
     assert!(sixth.text().contains("5 logins are under way"), "{}", sixth.text());
     let code = say_yes(begun[0]["authorize_url"].as_str().unwrap(), "first").await;
     world.advance(599);
     let other = world.complete_login(begun[1]["login"].as_str().unwrap(), &code).await;
-    assert_eq!(other.status, 400, "the code of one login is none of another: {}", other.text());
+    assert_eq!(other.status, 422, "the code of one login is none of another: {}", other.text());
     assert_eq!(world.complete_login(begun[0]["login"].as_str().unwrap(), &code).await.status, 200);
     let late = say_yes(begun[2]["authorize_url"].as_str().unwrap(), "first").await;
     world.advance(1);
@@ -478,7 +478,7 @@ async fn few_logins_are_under_way_and_none_for_long() {
         (json!({"name": "../x"}), 400),
         (json!({"name": "work", "family": "codex"}), 422),
         (json!({"name": "sk-ant-oat01-x"}), 400),
-        (json!({"name": "work", "family": "codex", "mode": "setup_token"}), 400),
+        (json!({"name": "work", "family": "codex", "mode": "setup_token"}), 422),
         (json!({"name": "work", "provider": "nobody"}), 404),
     ] {
         assert_eq!(world.start_login(params.clone()).await.status, status, "{params}");
