@@ -1,18 +1,18 @@
-//! Refresh storms: one login, many requests, several processes, and a refresh token that may be used once.
+//! Refresh storms: one login, many requests, several processes, and a refresh token that may be used once; each with
+//! logins in files of another program, and sealed in our own store.
 
 mod processes;
 
 use std::fs::File;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use duduclaw::sim::{AccountChange, AccountSpec, Endpoint, Fault, FaultRule, Record};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::storm::{Seen, all_served, calm, requests, send, storm};
-use crate::support::{World, eventually};
+use crate::support::{Kept, World, eventually};
 
 /// How long an access token of the simulator lives, in seconds.
 const LIFE: u64 = 8 * 3600;
@@ -23,16 +23,8 @@ fn exchanges(world: &World, status: u16) -> usize {
     calls.filter(|record| record.status == Some(status)).count()
 }
 
-fn login_file(world: &World, name: &str) -> PathBuf {
-    world.home.path().join(format!("{name}.json"))
-}
-
-fn login_on_disk(world: &World, name: &str) -> Value {
-    serde_json::from_slice(&std::fs::read(login_file(world, name)).unwrap()).unwrap()
-}
-
-async fn slow_to_renew(names: &[&str]) -> World {
-    let world = World::logins(names).await;
+async fn slow_to_renew(kept: Kept, names: &[&str]) -> World {
+    let world = World::with(names.iter().map(|name| AccountSpec::oauth(name))).kept(kept).start().await;
     world.sim.set_token_delay(300);
     world
 }
@@ -46,28 +38,57 @@ fn is_exchange(record: &Record) -> bool {
     record.endpoint == Endpoint::Token
 }
 
+macro_rules! in_files_and_sealed {
+    ($($name:ident)*) => {
+        mod in_files {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$name(super::Kept::InFiles).await;
+            })*
+        }
+        mod sealed {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$name(super::Kept::Sealed).await;
+            })*
+        }
+    };
+}
+
+in_files_and_sealed! {
+    a_hundred_requests_on_an_expired_token_refresh_it_once
+    a_refresh_that_fails_once_is_tried_again_and_nobody_is_logged_out
+    a_token_that_ends_in_the_middle_of_a_storm_is_never_noticed_by_a_client
+    fifty_refusals_of_a_token_refresh_it_once
+    clients_that_hang_up_during_a_refresh_lose_nothing
+    a_dead_refresh_token_is_sent_once_and_a_new_login_is_used_without_a_restart
+    a_foreign_lock_delays_nobody_who_has_another_account
+    a_refusal_moves_on_at_once_while_a_login_is_locked
+    a_refused_token_that_cannot_be_renewed_just_now_moves_the_request_and_blames_nobody
+    a_hiccup_of_the_token_endpoint_after_a_refusal_leaves_the_account_in_the_pool
+    a_hiccup_of_the_token_endpoint_is_never_a_401_for_the_client
+}
+
 /// C30: twenty requests and more, one expiry, one refresh; the rotated token is on disk for its owner alone.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hundred_requests_on_an_expired_token_refresh_it_once() {
-    let world = slow_to_renew(&["a"]).await;
+async fn a_hundred_requests_on_an_expired_token_refresh_it_once(kept: Kept) {
+    let world = slow_to_renew(kept, &["a"]).await;
     world.advance(LIFE + 60);
     let seen = at_once(&world, 100).await;
     all_served(&seen);
     assert_eq!((exchanges(&world, 200), exchanges(&world, 400)), (1, 0));
     let held = world.sim.credentials("a").unwrap();
-    let login = login_on_disk(&world, "a");
+    let login = world.login_on_disk("a");
     assert_eq!(login["claudeAiOauth"]["refreshToken"], json!(held.refresh_token));
     assert_eq!(login["claudeAiOauth"]["accessToken"], json!(held.token));
     use std::os::unix::fs::PermissionsExt;
-    assert_eq!(std::fs::metadata(login_file(&world, "a")).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(std::fs::metadata(world.login_file("a")).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(!world.account("a").await.needs_login);
     calm(&world).await;
 }
 
 /// C30: a failed refresh releases whoever waits, and does not poison later attempts.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refresh_that_fails_once_is_tried_again_and_nobody_is_logged_out() {
-    let world = slow_to_renew(&["a"]).await;
+async fn a_refresh_that_fails_once_is_tried_again_and_nobody_is_logged_out(kept: Kept) {
+    let world = slow_to_renew(kept, &["a"]).await;
     world.sim.fault(FaultRule::next("a", 1, Fault::ServerError).on(Endpoint::Token));
     world.advance(LIFE + 60);
     let asked = at_once(&world, 20);
@@ -82,9 +103,8 @@ async fn a_refresh_that_fails_once_is_tried_again_and_nobody_is_logged_out() {
     assert_eq!(world.until_state("a", "healthy").await.cause, None);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_token_that_ends_in_the_middle_of_a_storm_is_never_noticed_by_a_client() {
-    let world = slow_to_renew(&["a", "b"]).await;
+async fn a_token_that_ends_in_the_middle_of_a_storm_is_never_noticed_by_a_client(kept: Kept) {
+    let world = slow_to_renew(kept, &["a", "b"]).await;
     let clock = world.clock.clone();
     let step = move |done: usize| {
         if done.is_multiple_of(50) {
@@ -102,9 +122,8 @@ async fn a_token_that_ends_in_the_middle_of_a_storm_is_never_noticed_by_a_client
 }
 
 /// The provider takes a token back before its time: fifty refusals, one refresh.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fifty_refusals_of_a_token_refresh_it_once() {
-    let world = slow_to_renew(&["a"]).await;
+async fn fifty_refusals_of_a_token_refresh_it_once(kept: Kept) {
+    let world = slow_to_renew(kept, &["a"]).await;
     let change = AccountChange { expire_tokens: true, ..AccountChange::default() };
     world.sim.change("a", &change).unwrap();
     let seen = at_once(&world, 50).await;
@@ -115,9 +134,8 @@ async fn fifty_refusals_of_a_token_refresh_it_once() {
     calm(&world).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clients_that_hang_up_during_a_refresh_lose_nothing() {
-    let world = slow_to_renew(&["a"]).await;
+async fn clients_that_hang_up_during_a_refresh_lose_nothing(kept: Kept) {
+    let world = slow_to_renew(kept, &["a"]).await;
     world.advance(LIFE + 60);
     let mut clients = JoinSet::new();
     for (mark, request) in requests(&world, 10).into_iter().enumerate() {
@@ -127,7 +145,7 @@ async fn clients_that_hang_up_during_a_refresh_lose_nothing() {
     clients.shutdown().await;
     let renewed = || {
         let rotated = world.sim.credentials("a").unwrap().refresh_token;
-        (login_on_disk(&world, "a")["claudeAiOauth"]["refreshToken"] == json!(rotated)).then_some(())
+        (world.login_on_disk("a")["claudeAiOauth"]["refreshToken"] == json!(rotated)).then_some(())
     };
     eventually(renewed).await;
     all_served(&at_once(&world, 5).await);
@@ -136,9 +154,8 @@ async fn clients_that_hang_up_during_a_refresh_lose_nothing() {
 }
 
 /// C34: a dead refresh token is sent once, whatever asks; the login that replaces it in the file is used at once.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dead_refresh_token_is_sent_once_and_a_new_login_is_used_without_a_restart() {
-    let world = slow_to_renew(&["a"]).await;
+async fn a_dead_refresh_token_is_sent_once_and_a_new_login_is_used_without_a_restart(kept: Kept) {
+    let world = slow_to_renew(kept, &["a"]).await;
     world.sim.change("a", &AccountChange { revoke: true, ..AccountChange::default() }).unwrap();
     world.advance(LIFE + 60);
     for mark in 0..10 {
@@ -155,7 +172,7 @@ async fn a_dead_refresh_token_is_sent_once_and_a_new_login_is_used_without_a_res
         "accessToken": held.token, "refreshToken": held.refresh_token, "expiresAt": held.expires_at,
         "scopes": ["user:inference"], "subscriptionType": "max",
     }});
-    std::fs::write(login_file(&world, "a"), login.to_string()).unwrap();
+    std::fs::write(world.login_file("a"), login.to_string()).unwrap();
     until_served(&world).await;
     assert_eq!(exchanges(&world, 400), 1);
     assert!(!world.account("a").await.needs_login);
@@ -172,14 +189,13 @@ async fn until_served(world: &World) {
 }
 
 /// C41: another program holds the lock on a login for long; whoever has another account is served there meanwhile.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_foreign_lock_delays_nobody_who_has_another_account() {
-    let world = slow_to_renew(&["a", "b"]).await;
+async fn a_foreign_lock_delays_nobody_who_has_another_account(kept: Kept) {
+    let world = slow_to_renew(kept, &["a", "b"]).await;
     // The second login lives longer: only the first needs the lock.
     world.advance(LIFE - 200);
     all_served(&[send(0, world.ask("warm-b", "[[say: hi]]", true)).await]);
     eventually(|| (exchanges(&world, 200) >= 1).then_some(())).await;
-    let lock = lock_of(&login_file(&world, "a"));
+    let lock = lock_of(&world.login_file("a"));
     world.advance(LIFE + 60);
     let seen = timeout(Duration::from_secs(8), at_once(&world, 40)).await.expect("nobody waits for the lock");
     all_served(&seen);
@@ -211,10 +227,9 @@ async fn until_served_by(world: &World, name: &str) {
 }
 
 /// C41: a refusal moves the request within a second while the login's file is locked by another program.
-#[tokio::test]
-async fn a_refusal_moves_on_at_once_while_a_login_is_locked() {
-    let world = World::with(["a", "b"].map(AccountSpec::oauth)).start().await;
-    let locks = ["a", "b"].map(|name| lock_of(&login_file(&world, name)));
+async fn a_refusal_moves_on_at_once_while_a_login_is_locked(kept: Kept) {
+    let world = World::with(["a", "b"].map(AccountSpec::oauth)).kept(kept).start().await;
+    let locks = ["a", "b"].map(|name| lock_of(&world.login_file(name)));
     world.sim.fault(FaultRule::next("a", 1, Fault::Quota5h { resets_in: None }).for_all());
     let seen = timeout(Duration::from_secs(1), send(0, world.ask("s", "[[say: hi]]", true))).await.expect("at once");
     assert!(seen.is_whole(), "{seen:?}");
@@ -228,10 +243,9 @@ fn take_back(world: &World, name: &str) {
 }
 
 /// C41, after a 401: the token is refused, its renewal is blocked by another program, and another account is there.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refused_token_that_cannot_be_renewed_just_now_moves_the_request_and_blames_nobody() {
-    let world = slow_to_renew(&["a", "b"]).await;
-    let lock = lock_of(&login_file(&world, "a"));
+async fn a_refused_token_that_cannot_be_renewed_just_now_moves_the_request_and_blames_nobody(kept: Kept) {
+    let world = slow_to_renew(kept, &["a", "b"]).await;
+    let lock = lock_of(&world.login_file("a"));
     take_back(&world, "a");
     let seen = timeout(Duration::from_secs(8), at_once(&world, 40)).await.expect("nobody waits for the lock");
     all_served(&seen);
@@ -244,9 +258,8 @@ async fn a_refused_token_that_cannot_be_renewed_just_now_moves_the_request_and_b
 }
 
 /// C32: the token endpoint hiccups while a refused token is to be renewed.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hiccup_of_the_token_endpoint_after_a_refusal_leaves_the_account_in_the_pool() {
-    let world = slow_to_renew(&["a", "b"]).await;
+async fn a_hiccup_of_the_token_endpoint_after_a_refusal_leaves_the_account_in_the_pool(kept: Kept) {
+    let world = slow_to_renew(kept, &["a", "b"]).await;
     world.sim.fault(FaultRule::next("a", 1, Fault::ServerError).on(Endpoint::Token));
     take_back(&world, "a");
     all_served(&at_once(&world, 20).await);
@@ -257,9 +270,8 @@ async fn a_hiccup_of_the_token_endpoint_after_a_refusal_leaves_the_account_in_th
 }
 
 /// C32, without another account: the client is told to come again, and never that it is logged out.
-#[tokio::test]
-async fn a_hiccup_of_the_token_endpoint_is_never_a_401_for_the_client() {
-    let world = slow_to_renew(&["a"]).await;
+async fn a_hiccup_of_the_token_endpoint_is_never_a_401_for_the_client(kept: Kept) {
+    let world = slow_to_renew(kept, &["a"]).await;
     world.sim.fault(FaultRule::next("a", 1, Fault::ServerError).on(Endpoint::Token));
     take_back(&world, "a");
     let seen = send(0, world.ask("s", "[[say: hi]]", true)).await;

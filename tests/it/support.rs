@@ -9,7 +9,7 @@ use duduclaw::admin::{PoolAccount, PoolView};
 use duduclaw::app::{self, Configuration, Memory, Options, Role, Running};
 use duduclaw::config::locate::Named;
 use duduclaw::config::surroundings::Surroundings;
-use duduclaw::credentials::Environment;
+use duduclaw::credentials::{Environment, KeyPlaces, Place, Sealer, Sealing, is_sealed};
 use duduclaw::gateway::listener::Address;
 use duduclaw::sim::{AccountKind, AccountSpec, Endpoint, Record, Sim, SimConfig, SimHandle};
 use duduclaw_actors::clock::{Clock, SystemClock};
@@ -77,6 +77,7 @@ impl Surroundings for TestMachine {
 
 /// How a world is to be.
 pub struct WorldBuilder {
+    kept: Kept,
     sim: SimConfig,
     server: String,
     tables: String,
@@ -91,6 +92,7 @@ pub struct WorldBuilder {
 
 /// A gateway, its provider, its home, its clock.
 pub struct World {
+    kept: Kept,
     /// The provider.
     pub sim: SimHandle,
     /// The gateway.
@@ -123,6 +125,7 @@ impl World {
             vars: Vec::new(),
             whole: None,
             stored: false,
+            kept: Kept::InFiles,
             hearts: Vec::new(),
             memory: Memory::OfHome,
         }
@@ -275,6 +278,12 @@ impl WorldBuilder {
         self
     }
 
+    /// How logins are kept.
+    pub fn kept(mut self, kept: Kept) -> Self {
+        self.kept = kept;
+        self
+    }
+
     /// Someone who listens to the actors' hearts.
     pub fn heart(mut self, heart: Arc<dyn Heartbeat>) -> Self {
         self.hearts.push(heart);
@@ -302,11 +311,26 @@ impl WorldBuilder {
                 write_login(&sim, &store, &account.name, &mut Vec::new());
             }
         }
+        if self.kept == Kept::Sealed {
+            self.sim.accounts.iter().for_each(|account| put_in_store(&sim, home.path(), &account.name));
+        }
         std::fs::write(home.path().join("config.toml"), self.text(&sim, home.path())).unwrap();
         let (events, hearts) = (Events::default(), self.hearts.clone());
         let (running, url) = launch(home.path(), &vars, &hearts, &clock, &events, &self.memory).await;
         let client = plain_client();
-        World { sim, running: Some(running), clock, events, url, client, home, vars, hearts, memory: self.memory }
+        World {
+            kept: self.kept,
+            sim,
+            running: Some(running),
+            clock,
+            events,
+            url,
+            client,
+            home,
+            vars,
+            hearts,
+            memory: self.memory,
+        }
     }
 
     fn text(&self, sim: &SimHandle, home: &Path) -> String {
@@ -324,6 +348,7 @@ impl WorldBuilder {
         );
         for account in &self.sim.accounts {
             let source = match account.kind {
+                AccountKind::Oauth if self.kept == Kept::Sealed => String::new(),
                 AccountKind::Oauth => format!("credentials = \"{}/{}.json\"", home.display(), account.name),
                 AccountKind::SetupToken => format!("token_env = \"{}\"", variable(&account.name)),
                 AccountKind::ApiKey => format!("api_key_env = \"{}\"", variable(&account.name)),
@@ -437,6 +462,66 @@ impl World {
     /// Writes down what an account's login is now at the provider.
     pub fn write_login(&self, name: &str, path: &Path) {
         std::fs::write(path, login(&self.sim, name).to_string()).unwrap();
+    }
+}
+
+/// How logins are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// In files of another program.
+    InFiles,
+    /// In our own store, sealed.
+    Sealed,
+}
+
+/// Where an access or refresh token stands in a login, and by what it is sealed.
+const TOKENS: [&str; 2] = ["accessToken", "refreshToken"];
+
+/// The login of a stored account with each token changed.
+fn with_tokens(
+    home: &Path,
+    name: &str,
+    mut login: Value,
+    change: impl Fn(&Sealer, &str, Place<'_>) -> String,
+) -> Value {
+    let sealer = Sealer::new(Sealing::On, KeyPlaces::in_home(home.to_owned()));
+    for token in TOKENS {
+        let (account, field) = (format!("claude/{name}"), format!("claudeAiOauth.{token}"));
+        let text = login["claudeAiOauth"][token].as_str().unwrap();
+        login["claudeAiOauth"][token] = change(&sealer, text, Place { account: &account, field: &field }).into();
+    }
+    login
+}
+
+fn put_in_store(sim: &SimHandle, home: &Path, name: &str) {
+    let seal = |sealer: &Sealer, text: &str, place: Place<'_>| sealer.seal(text, place).unwrap();
+    let sealed = with_tokens(home, name, login(sim, name), seal);
+    std::fs::create_dir_all(home.join("accounts/claude")).unwrap();
+    std::fs::write(home.join(format!("accounts/claude/{name}.json")), sealed.to_string()).unwrap();
+}
+
+impl World {
+    /// The file that an account's login is in.
+    pub fn login_file(&self, name: &str) -> PathBuf {
+        match self.kept {
+            Kept::InFiles => self.home.path().join(format!("{name}.json")),
+            Kept::Sealed => self.home.path().join(format!("accounts/claude/{name}.json")),
+        }
+    }
+
+    /// What is in it, opened.
+    pub fn login_on_disk(&self, name: &str) -> Value {
+        let written = serde_json::from_slice(&std::fs::read(self.login_file(name)).unwrap()).unwrap();
+        match self.kept {
+            Kept::InFiles => written,
+            Kept::Sealed => {
+                let open = |sealer: &Sealer, text: &str, place: Place<'_>| {
+                    assert!(is_sealed(text), "{name} is sealed in the store");
+                    sealer.open(text, place).unwrap().to_string()
+                };
+                with_tokens(self.home.path(), name, written, open)
+            }
+        }
     }
 }
 
