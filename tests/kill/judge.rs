@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use duduclaw::admin::{PoolAccount, PoolView};
-use duduclaw::sim::{Fault, FaultRule};
+use duduclaw::sim::{Endpoint, Fault, FaultRule};
 use rusqlite::Connection;
 use tokio::time::{Instant, sleep};
 
@@ -39,6 +39,7 @@ impl Judge {
     pub(crate) async fn establish(&mut self) {
         self.stage.sim.fault(FaultRule::standing(POOR, Fault::BalanceEmpty));
         self.stage.sim.fault(FaultRule::standing(DEAD, Fault::Unauthorized));
+        self.stage.sim.fault(FaultRule::standing(DEAD, Fault::Unauthorized).on(Endpoint::Models));
         let mut daemon = self.stage.spawn();
         self.stage.until_ready(&mut daemon).await;
         for nth in 0..400 {
