@@ -149,8 +149,8 @@ fn built_in(home: &Path, surroundings: &dyn Surroundings, lookups: Lookups<'_>) 
     (found.text, String::new(), problems)
 }
 
-const NOTHING_FOUND: &str = "found no login and no key; run `claude` and log in, or set CLAUDE_CODE_OAUTH_TOKEN or \
-                             ANTHROPIC_API_KEY";
+const NOTHING_FOUND: &str = "found no login and no key; run `claude` and log in, or `duduclaw login claude --name NAME`, \
+                             or set CLAUDE_CODE_OAUTH_TOKEN or ANTHROPIC_API_KEY";
 
 fn error(place: Place, text: String) -> Problem {
     Problem { severity: Severity::Error, place, text }

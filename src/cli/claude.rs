@@ -69,7 +69,7 @@ pub(super) async fn run(args: ClaudeArgs, globals: &Globals) -> Result<ExitCode>
 }
 
 const NO_ACCOUNT: &str = "there is no account to serve with: no login and no key was found; run `claude` by itself and \
-                          log in, set CLAUDE_CODE_OAUTH_TOKEN or ANTHROPIC_API_KEY, or name accounts in config.toml";
+                          log in, or `duduclaw login claude --name NAME`, set CLAUDE_CODE_OAUTH_TOKEN or ANTHROPIC_API_KEY, or name accounts in config.toml";
 
 /// Whether a gateway of this configuration would have nothing to answer with.
 fn serves_nobody(loaded: &Loaded) -> bool {

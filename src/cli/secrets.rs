@@ -12,7 +12,7 @@ use duduclaw_actors::id::Family;
 use zeroize::Zeroizing;
 
 use super::{Ended, Exit, Globals, prompt, say};
-use crate::app::{Configuration, sealer};
+use crate::app::{Configuration, Home, sealer};
 use crate::config::Ready;
 use crate::config::surroundings::Machine;
 use crate::credentials::{
@@ -71,6 +71,7 @@ struct PassphraseArgs {
 
 /// The store and what opens it.
 struct Store {
+    home: PathBuf,
     ready: Ready,
     sealer: Sealer,
 }
@@ -81,7 +82,7 @@ pub(super) fn run(args: &SecretsArgs, globals: &Globals) -> Result<Exit> {
         bail!("the configuration has errors; `duduclaw check` shows them");
     };
     let sealer = sealer(&ready.settings, &loaded.home, &process_environment());
-    let store = Store { ready, sealer };
+    let store = Store { home: loaded.home, ready, sealer };
     match &args.command {
         SecretsCommand::Rekey => store.rekey(),
         SecretsCommand::Export(args) => store.export(args),
@@ -120,6 +121,7 @@ impl Store {
     fn import(&self, args: &ImportArgs) -> Result<Exit> {
         let bytes = std::fs::read(&args.file).with_context(|| format!("{} cannot be read", args.file.display()))?;
         let passphrase = args.passphrase.ask(Asked::Once)?;
+        Home::open(&self.home)?;
         let if_there = if args.replace { IfThere::Replace } else { IfThere::Keep };
         let brought = import(&bytes, &passphrase, &self.ready.settings.accounts_dir, &self.sealer, if_there)?;
         let mut exit = Exit::Done;

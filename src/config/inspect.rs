@@ -2,12 +2,14 @@
 //!
 //! A secret that cannot be had breaks its account alone. One of the wrong kind is a mistake in the configuration.
 
+use std::path::Path;
+
 use duduclaw_actors::id::Family;
 use duduclaw_actors::roster::Switch;
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 
 use super::problem::{Problem, Severity};
-use super::secret::{self, SecretFault, SecretSource, TokenShape, misfit_as_key, misfit_as_token};
+use super::secret::{self, SecretFault, SecretSource, Stored, TokenShape, misfit_as_key, misfit_as_token};
 use super::settings::AuthMode;
 use super::surroundings::Surroundings;
 use super::topology::{Element, Entry, Topology};
@@ -38,18 +40,26 @@ fn examine(entry: &Entry, element: &Element, machine: &dyn Surroundings) -> Resu
             let key = secret::from_variable(name, machine)?;
             Ok(misfit_as_key(TokenShape::of(key.expose_secret())).map(|why| format!("the variable {name} {why}")))
         }
-        SecretSource::CredentialsFile(path) | SecretSource::StoreFile(path) if is_claude_login(element) => {
-            let token = secret::from_credentials(path, machine)?;
-            let shape = TokenShape::of(token.expose_secret());
-            let misfit = misfit_as_token(shape).filter(|_| shape == TokenShape::ApiKey);
-            Ok(misfit.map(|why| format!("{} {why}", path.display())))
+        SecretSource::CredentialsFile(path) if is_claude_login(element) => {
+            Ok(misplaced(&secret::from_credentials(path, machine)?, path))
         }
+        SecretSource::StoreFile(path) if is_claude_login(element) => match secret::from_stored(path, machine)? {
+            Stored::Login(token) => Ok(misplaced(&token, path)),
+            Stored::Key => Ok(None),
+        },
         SecretSource::CredentialsFile(path) | SecretSource::StoreFile(path) => {
             secret::is_there(path, machine)?;
             Ok(None)
         }
         SecretSource::Keychain { .. } | SecretSource::None => Ok(None),
     }
+}
+
+/// A key in the place of a login's token.
+fn misplaced(token: &SecretString, path: &Path) -> Option<String> {
+    let shape = TokenShape::of(token.expose_secret());
+    let misfit = misfit_as_token(shape).filter(|_| shape == TokenShape::ApiKey);
+    misfit.map(|why| format!("{} {why}", path.display()))
 }
 
 fn is_claude_login(element: &Element) -> bool {
@@ -59,7 +69,8 @@ fn is_claude_login(element: &Element) -> bool {
 fn broken(entry: &Entry, element: &Element, fault: &SecretFault) -> String {
     let help = match (fault, &entry.source) {
         (SecretFault::NotLoggedIn(_), SecretSource::StoreFile(_)) => {
-            format!("; put the {} login there, or name another source for it", element.family.as_str())
+            let (family, name) = (element.family.as_str(), &entry.id.name);
+            format!("; `duduclaw login {family} --name {name}` or `duduclaw accounts add {name}` puts it there")
         }
         (SecretFault::NotLoggedIn(_), _) => "; log in with the program it belongs to, or correct the path".to_owned(),
         (SecretFault::Unset(_) | SecretFault::Empty(_), SecretSource::TokenEnv(_) | SecretSource::ApiKeyEnv(_)) => {

@@ -101,30 +101,66 @@ fn text_of(path: &Path, surroundings: &dyn Surroundings) -> Result<String, Secre
     String::from_utf8(bytes).map_err(|_| unreadable("it is not text".to_owned()))
 }
 
+/// A file of Claude Code's shape, or of ours with a metered key.
+#[derive(Deserialize)]
+struct CredentialFile {
+    #[serde(rename = "claudeAiOauth")]
+    login: Option<LoginTable>,
+    #[serde(rename = "duduclawApiKey")]
+    key: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct LoginTable {
+    #[serde(rename = "accessToken", default)]
+    access_token: String,
+}
+
+/// What a file of our own store holds.
+#[derive(Debug)]
+pub enum Stored {
+    /// A login's access token, sealed or not.
+    Login(SecretString),
+    /// A metered key.
+    Key,
+}
+
+/// What a file of our own store holds.
+///
+/// # Errors
+/// When it is not there, empty, or of another shape.
+pub fn from_stored(path: &Path, surroundings: &dyn Surroundings) -> Result<Stored, SecretFault> {
+    let file = credential_file(path, surroundings)?;
+    match &file.key {
+        Some(key) => trimmed(key, format!("duduclawApiKey in {}", path.display())).map(|_| Stored::Key),
+        None => access_token(&file, path).map(Stored::Login),
+    }
+}
+
 /// The access token in a file of Claude Code's shape.
 ///
 /// # Errors
 /// When it is not there, empty, or of another shape.
 pub fn from_credentials(path: &Path, surroundings: &dyn Surroundings) -> Result<SecretString, SecretFault> {
-    #[derive(Deserialize)]
-    struct File {
-        #[serde(rename = "claudeAiOauth")]
-        login: Option<Login>,
-    }
-    #[derive(Deserialize)]
-    struct Login {
-        #[serde(rename = "accessToken", default)]
-        access_token: String,
-    }
+    access_token(&credential_file(path, surroundings)?, path)
+}
+
+fn credential_file(path: &Path, surroundings: &dyn Surroundings) -> Result<CredentialFile, SecretFault> {
     let origin = path.display().to_string();
     let text = text_of(path, surroundings)?;
     if text.trim().is_empty() {
         return Err(SecretFault::Empty(origin));
     }
-    let unreadable = |why: &str| SecretFault::Unreadable { origin: origin.clone(), why: why.to_owned() };
-    let file: File = serde_json::from_str(&text).map_err(|_| unreadable("it is not JSON of the expected shape"))?;
-    let login = file.login.ok_or_else(|| unreadable("it holds no claudeAiOauth"))?;
-    trimmed(&login.access_token, format!("claudeAiOauth.accessToken in {origin}"))
+    let why = "it is not JSON of the expected shape".to_owned();
+    serde_json::from_str(&text).map_err(|_| SecretFault::Unreadable { origin, why })
+}
+
+fn access_token(file: &CredentialFile, path: &Path) -> Result<SecretString, SecretFault> {
+    let origin = path.display().to_string();
+    match &file.login {
+        Some(login) => trimmed(&login.access_token, format!("claudeAiOauth.accessToken in {origin}")),
+        None => Err(SecretFault::Unreadable { origin, why: "it holds no claudeAiOauth".to_owned() }),
+    }
 }
 
 /// Looks whether a credential file of any shape is there and holds something.

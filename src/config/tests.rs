@@ -132,7 +132,7 @@ fn without_a_file_the_logins_and_keys_of_the_machine_serve() {
     "#);
     let empty = load(&Named::default(), &Fake::default(), BARE, &mut Ids::default());
     assert_eq!(empty.report.verdict(), Verdict::Doubtful);
-    insta::assert_snapshot!(said(&empty), @"warning: built-in defaults: found no login and no key; run `claude` and log in, or set CLAUDE_CODE_OAUTH_TOKEN or ANTHROPIC_API_KEY");
+    insta::assert_snapshot!(said(&empty), @"warning: built-in defaults: found no login and no key; run `claude` and log in, or `duduclaw login claude --name NAME`, or set CLAUDE_CODE_OAUTH_TOKEN or ANTHROPIC_API_KEY");
 }
 
 /// Case C46: each kind of secret in the other's place, from a variable, a login file and the store's; C50: an account
@@ -183,7 +183,7 @@ fn a_secret_of_the_wrong_kind_is_an_error_and_a_missing_one_breaks_its_account_a
     error: /c.toml:15: account anthropic/at-as-key: the variable AT holds a token of a login (sk-ant-at01-…), not an API key; create a key in the provider's console
     error: /c.toml:18: account anthropic/key-file: /key.json holds an API key (sk-ant-api03-…), not an OAuth token; name it as api_key_env
     warning: /c.toml:24: account anthropic/half is broken (unreadable): /h/accounts/claude/half.json cannot be used: it is not JSON of the expected shape; it is left as it is
-    warning: /c.toml:27: account anthropic/nobody is not logged in (unreadable): /h/accounts/claude/nobody.json is not there; put the claude login there, or name another source for it
+    warning: /c.toml:27: account anthropic/nobody is not logged in (unreadable): /h/accounts/claude/nobody.json is not there; `duduclaw login claude --name nobody` or `duduclaw accounts add nobody` puts it there
     warning: /c.toml:30: account anthropic/spaced is broken (unreadable): the variable SPACED has blanks inside, which no token has; correct it
     warning: /c.toml:33: account anthropic/empty is broken (empty): the variable EMPTY is empty; set it
     warning: /c.toml:36: account anthropic/unset is broken (unreadable): the variable UNSET is not set; set it

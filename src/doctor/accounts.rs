@@ -41,8 +41,8 @@ pub(super) async fn look(doctor: &Doctor) -> Looked {
     let topology = &ready.topology;
     let entries: Vec<_> = topology.accounts().filter_map(|account| topology.representative(account.id)).collect();
     if entries.is_empty() {
-        let finding = Finding::warn(Group::Accounts, "accounts", "there is none")
-            .advised("log in with Claude Code, or see the guide on accounts");
+        let finding =
+            Finding::warn(Group::Accounts, "accounts", "there is none").advised("duduclaw login claude --name NAME");
         return Looked { findings: vec![finding], readings: Vec::new() };
     }
     let looked = join_all(entries.into_iter().map(|entry| account(doctor, topology, entry))).await;

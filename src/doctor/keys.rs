@@ -50,7 +50,9 @@ fn the_key(doctor: &Doctor) -> Finding {
     match doctor.sealer.places().look() {
         Ok(Some(id)) => Finding::pass(Group::Keys, WHAT, format!("{id}")),
         Ok(None) => Finding::pass(Group::Keys, WHAT, "none yet; the first stored secret makes it"),
-        Err(error) => Finding::fail(Group::Keys, WHAT, error.to_string()),
+        Err(error) => Finding::fail(Group::Keys, WHAT, error.to_string()).advised(
+            "put the right key back, or correct where it is looked for: DUDUCLAW_KEY_FILE, [secrets] key_file",
+        ),
     }
 }
 

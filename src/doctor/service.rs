@@ -18,6 +18,7 @@ use super::{Daemon, Doctor};
 use crate::admin::HealthView;
 use crate::app::unit;
 use crate::config::bind::Bind;
+use crate::config::locate::Source;
 use crate::upstream::question::ask;
 
 /// How long our own daemon may take.
@@ -43,6 +44,7 @@ async fn daemon(doctor: &Doctor) -> Vec<Finding> {
         }
         Daemon::Runs { health, .. } => {
             let mut findings = vec![running(health)];
+            findings.extend(of_another_file(doctor, health));
             for address in health.addresses.iter().filter(|address| address.starts_with("http://")) {
                 findings.push(reached(doctor, address).await);
             }
@@ -59,6 +61,25 @@ fn running(health: &HealthView) -> Finding {
     }
     let finding = format!("{said}, and this program is version {ours}");
     Finding::warn(Group::Service, "daemon", finding).advised("start the daemon again")
+}
+
+/// What is looked at here is not what the daemon uses.
+fn of_another_file(doctor: &Doctor, health: &HealthView) -> Option<Finding> {
+    let ours = match &doctor.loaded.report.source {
+        Source::File(path) => std::path::absolute(path).ok().map(|path| path.display().to_string()),
+        Source::BuiltIn => None,
+    };
+    let theirs = health.config.as_ref().and_then(|path| std::path::absolute(path).ok());
+    let theirs = theirs.map(|path| path.display().to_string());
+    (ours != theirs).then(|| {
+        let uses = theirs.clone().unwrap_or_else(|| "no config file".to_owned());
+        let finding =
+            Finding::warn(Group::Service, "daemon", format!("uses {uses}, which is not what was looked at here"));
+        match theirs {
+            Some(file) => finding.advised(format!("duduclaw --config {file} doctor")),
+            None => finding.advised("leave --config and DUDUCLAW_CONFIG out"),
+        }
+    })
 }
 
 /// The address that clients are given answers.

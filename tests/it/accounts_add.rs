@@ -66,6 +66,10 @@ async fn what_is_added_serves_at_once_and_lies_sealed() {
     assert_eq!(world.account("metered").await.state, "healthy");
     let asked = world.sim.hits("key", Endpoint::Models);
     assert!(asked[0].header("x-api-key").is_some());
+    let mut check = crate::binary::bare(world.home.path());
+    check.arg("check");
+    let (code, out, _) = crate::binary::run(check).await;
+    assert_eq!(code, 0, "a stored key is one as good as a login: {out}");
 }
 
 #[tokio::test]

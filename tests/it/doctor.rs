@@ -231,6 +231,11 @@ async fn what_only_the_daemon_knows_is_said() {
     let held = patient.setting.sim.credentials("b").unwrap();
     patient.vars.push(("TOKEN_OF_B", held.token));
     insta::assert_snapshot!("doctor-daemon-lacks-variable", patient.said(&[]).await);
+    let other = patient.path("other.toml");
+    fs::copy(patient.path("config.toml"), &other).unwrap();
+    let said = patient.said(&["--config", other.to_str().unwrap()]).await;
+    let expected = "WARN  daemon: uses <home>/config.toml, which is not what was looked at here";
+    assert!(said.contains(expected), "{said}");
 }
 
 #[tokio::test]

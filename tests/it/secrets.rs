@@ -107,6 +107,9 @@ async fn accounts_are_carried_to_another_home_under_a_passphrase_and_serve_there
     let (code, _, err) = secrets(&home, &["import", parcel, "--stdin"], "another passphrase\n").await;
     assert_eq!(code, 1);
     assert!(err.contains("does not open") && !err.contains("another passphrase"), "{err}");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let (code, out, err) = secrets(&elsewhere.path().join("new"), &["import", parcel, "--stdin"], passphrase).await;
+    assert_eq!(code, 0, "on a new machine the home is made: {out}{err}");
     std::fs::write(home.join("accounts/claude/b.json"), login(&world.sim, "b").to_string()).unwrap();
     let (code, out, err) = secrets(&home, &["import", parcel, "--stdin"], passphrase).await;
     assert_eq!(code, 3, "{out}{err}");
