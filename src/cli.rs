@@ -170,10 +170,19 @@ pub fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if is_closed_pipe(&error) => Exit::Done.into(),
         Err(error) => {
-            eprintln!("duduclaw: {error:#}");
+            eprintln!("duduclaw: {}", told(&error));
             Ended::exit_of(&error).into()
         }
     }
+}
+
+/// An error with its causes, each said once: many say what caused them already.
+fn told(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).reduce(said_once).unwrap_or_default()
+}
+
+fn said_once(text: String, cause: String) -> String {
+    if text.contains(&cause) { text } else { format!("{text}: {cause}") }
 }
 
 /// Why a command ends, with the exit code that says so.
@@ -310,6 +319,13 @@ mod tests {
         assert_eq!(cli.home, Some(PathBuf::from("/h")));
         let Command::Claude(args) = cli.command else { panic!("it is that command") };
         assert_eq!(format!("{args:?}"), r#"ClaudeArgs { args: ["--home", "/x", "--", "-V"] }"#);
+    }
+
+    #[test]
+    fn a_cause_that_was_said_is_not_said_again() {
+        let cause = std::io::Error::other("it is gone");
+        let twice = anyhow::Error::new(cause).context("x cannot be read: it is gone").context("the import failed");
+        assert_eq!(told(&twice), "the import failed: x cannot be read: it is gone");
     }
 
     #[test]
