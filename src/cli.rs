@@ -1,7 +1,5 @@
 //! The command line: one command a file. The only place that prints.
 
-#![expect(clippy::print_stderr, reason = "commands speak to a person at a terminal")]
-
 pub mod sim;
 
 use std::ffi::OsString;
@@ -170,7 +168,7 @@ pub fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if is_closed_pipe(&error) => Exit::Done.into(),
         Err(error) => {
-            eprintln!("duduclaw: {error:#}");
+            hint(&format!("duduclaw: {error:#}"));
             Ended::exit_of(&error).into()
         }
     }
@@ -260,9 +258,10 @@ pub(crate) fn say(text: &str) -> std::io::Result<()> {
     out.flush()
 }
 
-/// Tells a person something that is no answer of the command.
+/// Tells a person something that is no answer of the command. Nobody may be there to read it, or there is no room for
+/// it: that ends nothing.
 pub(crate) fn hint(text: &str) {
-    eprintln!("{text}");
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {

@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use duduclaw_actors::id::Family;
 use zeroize::Zeroizing;
 
-use super::{Ended, Exit, Globals, prompt, say};
+use super::{Ended, Exit, Globals, hint, prompt, say};
 use crate::app::{Configuration, sealer};
 use crate::config::Ready;
 use crate::config::surroundings::Machine;
@@ -132,7 +132,7 @@ impl Store {
                 }
                 Err(error) => {
                     exit = Exit::Failed;
-                    eprintln!("duduclaw: {account} was not brought in: {error}");
+                    hint(&format!("duduclaw: {account} was not brought in: {error}"));
                 }
             }
         }
