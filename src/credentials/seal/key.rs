@@ -155,10 +155,17 @@ impl Key {
     /// # Errors
     /// When the file is there, or cannot be written.
     pub fn write_new(&self, path: &Path) -> io::Result<()> {
+        let draft = beside(path, &format!(".{}.new", self.id));
+        let written = self.write_draft(&draft).and_then(|()| put_in_place(&draft, path));
+        let _ = fs::remove_file(&draft);
+        written?;
+        path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+    }
+
+    fn write_draft(&self, path: &Path) -> io::Result<()> {
         let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(path)?;
         file.write_all(self.bytes.as_slice())?;
-        file.sync_all()?;
-        path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+        file.sync_all()
     }
 }
 
@@ -330,10 +337,25 @@ enum Remembered {
     NotYet,
 }
 
+/// Gives a file another name, unless one of that name is there.
+fn put_in_place(draft: &Path, path: &Path) -> io::Result<()> {
+    match fs::hard_link(draft, path) {
+        // Not every file system has links.
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists && path.symlink_metadata().is_err() => {
+            fs::rename(draft, path)
+        }
+        linked => linked,
+    }
+}
+
 /// Where the key lies that is to come after the one at this path.
 pub(super) fn next_to(path: &Path) -> PathBuf {
+    beside(path, ".next")
+}
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(".next");
+    name.push(ending);
     PathBuf::from(name)
 }
 
@@ -379,6 +401,34 @@ mod tests {
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
         assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+    }
+
+    #[test]
+    fn a_key_is_there_whole_or_not_at_all() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("key");
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                for _ in 0..300 {
+                    Key::random().unwrap().write_new(&path).unwrap();
+                    fs::remove_file(&path).unwrap();
+                }
+            });
+            while !writer.is_finished() {
+                Key::read(&path).expect("no half of a key is ever seen");
+            }
+        });
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0, "nothing is left beside it");
+    }
+
+    #[test]
+    fn a_key_that_is_there_is_never_written_over() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("key");
+        fs::write(&path, [7; 32]).unwrap();
+        let error = Key::random().unwrap().write_new(&path).unwrap_err();
+        assert_eq!((error.kind(), fs::read(&path).unwrap()), (io::ErrorKind::AlreadyExists, vec![7; 32]));
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1);
     }
 
     #[test]
