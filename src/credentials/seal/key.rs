@@ -225,8 +225,14 @@ impl KeyPlaces {
             Some(key) => key,
             None => self.make()?,
         };
-        self.agree_with_home(&key)?;
-        Ok(key)
+        match self.agree_with_home(&key) {
+            Ok(()) => Ok(key),
+            // A new key that is on its way to its place opens already what it sealed.
+            Err(KeyError::Other { sealed_with, found }) => {
+                self.with_id(&sealed_with)?.ok_or(KeyError::Other { sealed_with, found })
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn make(&self) -> Result<Key, KeyError> {
@@ -278,12 +284,16 @@ impl KeyPlaces {
 
     /// The key with this id: the one in use, or the one that is to come after it.
     pub(super) fn with_id(&self, id: &KeyId) -> Result<Option<Key>, KeyError> {
-        let present = self.find()?;
-        if present.as_ref().is_some_and(|key| key.id == *id) {
-            return Ok(present);
+        let wanted = |key: &Key| key.id == *id;
+        if let Some(key) = self.find()?.filter(wanted) {
+            return Ok(Some(key));
         }
         let next = self.own_or_named().map(|path| Key::read(&next_to(&path))).transpose()?.flatten();
-        Ok(next.filter(|key| key.id == *id))
+        match next.filter(wanted) {
+            Some(key) => Ok(Some(key)),
+            // It may have taken its place between the two looks.
+            None => Ok(self.find()?.filter(wanted)),
+        }
     }
 
     /// Says by which key the home is sealed from now on; who has another one seals nothing.
