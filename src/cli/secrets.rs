@@ -91,7 +91,7 @@ pub(super) fn run(args: &SecretsArgs, globals: &Globals) -> Result<Exit> {
 
 impl Store {
     fn rekey(&self) -> Result<Exit> {
-        match rekey(self.sealer.places(), &self.files()?)? {
+        match rekey(self.sealer.places(), &self.ready.settings.accounts_dir)? {
             Some(done) => say(&format!(
                 "the new key is {}; {} values in {} files are sealed with it\n",
                 done.key, done.values, done.files

@@ -9,12 +9,15 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use duduclaw_actors::id::Family;
+
 use super::key::next_to;
 use super::{Key, KeyError, KeyId, KeyPlaces, OpenError, Place, SealError, Sealer, Sealing, is_sealed, sealed_by};
 use crate::credentials::error::SourceError;
 use crate::credentials::file;
 use crate::credentials::lock::{Held, RefreshLock, hold};
 use crate::credentials::source::store_name;
+use crate::credentials::store::{StoredAccount, stored_accounts, stored_and_coming};
 use crate::credentials::values::each_text;
 
 /// What was done.
@@ -73,26 +76,39 @@ pub enum RekeyError {
     },
 }
 
-/// Seals all that these files of the store hold with a new key; `None` if there is no key, and so nothing sealed.
+/// Seals all that the files of the account store hold with a new key; `None` if there is no key, and so nothing sealed.
 ///
 /// # Errors
 /// When it cannot be done to its end. Nothing is lost, and doing it again goes on.
-pub fn rekey(places: &KeyPlaces, files: &[PathBuf]) -> Result<Option<Rekeyed>, RekeyError> {
+pub fn rekey(places: &KeyPlaces, accounts: &Path) -> Result<Option<Rekeyed>, RekeyError> {
     let Some(path) = places.place()? else { return Ok(None) };
     let _alone = alone(&path)?;
     let sealer = Sealer::new(Sealing::On, places.clone());
-    files.iter().try_for_each(|file| resealed(file, &sealer, None).map(|_| ()))?;
+    in_store(accounts, stored_accounts)?.iter().try_for_each(|file| resealed(file, &sealer, None).map(|_| ()))?;
     let next = begin(&path)?;
     places.remember(next.id())?;
     let mut done = Rekeyed { key: next.id().clone(), values: 0, files: 0 };
-    for file in files {
-        let values = reseal(file, &sealer, &next)?;
+    // Looked at again only now: who began before that to add an account had its lock, and may have sealed with the old key.
+    for file in in_store(accounts, stored_and_coming)? {
+        let values = reseal(&file, &sealer, &next)?;
         done.values += values;
         done.files += usize::from(values > 0);
     }
     let finished = fs::rename(next_to(&path), &path).and_then(|()| file::sync_directory(&path));
     finished.map_err(|source| RekeyError::Write { path, source })?;
     Ok(Some(done))
+}
+
+/// The files of all families.
+fn in_store(
+    accounts: &Path,
+    of_family: impl Fn(&Path, Family) -> Result<Vec<StoredAccount>, SourceError>,
+) -> Result<Vec<PathBuf>, SourceError> {
+    let mut files = Vec::new();
+    for family in Family::ALL {
+        files.extend(of_family(accounts, family)?.into_iter().map(|account| account.path));
+    }
+    Ok(files)
 }
 
 /// One process at a time.
@@ -124,6 +140,9 @@ fn begin(path: &Path) -> Result<Key, RekeyError> {
 /// Seals a file's values with the new key, while nobody else writes it.
 fn reseal(path: &Path, sealer: &Sealer, next: &Key) -> Result<usize, RekeyError> {
     let _lock = lock(path)?;
+    if !path.exists() {
+        return Ok(0);
+    }
     let (values, document) = resealed(path, sealer, Some(next))?;
     if values > 0 {
         file::replace(path, document.as_bytes())
@@ -197,12 +216,12 @@ mod tests {
             self.0.path().join(format!("accounts/claude/{name}.json"))
         }
 
-        fn files(&self) -> Vec<PathBuf> {
-            ["a", "b"].map(|name| self.file(name)).to_vec()
-        }
-
         fn key(&self) -> KeyId {
             self.places().find().unwrap().unwrap().id().clone()
+        }
+
+        fn rekey(&self) -> Result<Option<Rekeyed>, RekeyError> {
+            rekey(&self.places(), &self.0.path().join("accounts"))
         }
 
         /// What an account's value opens to.
@@ -218,7 +237,7 @@ mod tests {
     fn everything_is_sealed_with_a_new_key_and_the_old_one_opens_nothing() {
         let home = Home::new();
         let (before, old) = (home.key(), fs::read(home.0.path().join("key")).unwrap());
-        let done = rekey(&home.places(), &home.files()).unwrap().unwrap();
+        let done = home.rekey().unwrap().unwrap();
         assert_eq!((done.values, done.files, &done.key), (2, 2, &home.key()));
         assert_ne!(home.key(), before);
         assert_eq!(home.opened("a").unwrap(), TOKEN);
@@ -248,10 +267,30 @@ mod tests {
                 reseal(&home.file("a"), &sealer, &next).unwrap();
             }
             assert_eq!((home.opened("a").unwrap(), home.opened("b").unwrap()), (TOKEN.into(), TOKEN.into()), "{steps}");
-            let done = rekey(&home.places(), &home.files()).unwrap().unwrap();
+            let done = home.rekey().unwrap().unwrap();
             assert_eq!(&done.key, next.id(), "it goes on with the key it had begun");
             assert_eq!((home.opened("a").unwrap(), home.opened("b").unwrap()), (TOKEN.into(), TOKEN.into()), "{steps}");
         }
+    }
+
+    /// Its file is not there yet when the key is changed, and what will be in it is sealed with the old key already.
+    #[test]
+    fn an_account_that_is_added_meanwhile_comes_along() {
+        let home = Home::new();
+        let (old, path) = (home.key(), home.file("c"));
+        let Held::Ours(lock) = hold(&path).unwrap() else { panic!("nobody else holds it") };
+        let place = Place { account: "claude/c", field: "claudeAiOauth.accessToken" };
+        let sealed = Sealer::new(Sealing::On, home.places()).seal(TOKEN, place).unwrap();
+        std::thread::scope(|scope| {
+            let rekeying = scope.spawn(|| home.rekey());
+            while home.places().look().is_ok_and(|key| key.as_ref() == Some(&old)) && !rekeying.is_finished() {
+                std::thread::yield_now();
+            }
+            fs::write(&path, format!("{{\"claudeAiOauth\": {{\"accessToken\": \"{sealed}\"}}}}")).unwrap();
+            drop(lock);
+            assert_eq!(rekeying.join().unwrap().unwrap().unwrap().files, 3);
+        });
+        assert_eq!(home.opened("c").unwrap(), TOKEN);
     }
 
     #[test]
@@ -261,7 +300,7 @@ mod tests {
         let text = fs::read_to_string(home.file("b")).unwrap();
         for spoilt in [text.replace("claudeAiOauth", "elsewhere"), text[..text.len() - 3].to_owned()] {
             fs::write(home.file("b"), spoilt).unwrap();
-            let error = rekey(&home.places(), &home.files()).unwrap_err();
+            let error = home.rekey().unwrap_err();
             assert!(error.to_string().contains("b.json") && !error.to_string().contains("CANARY"), "{error}");
             assert_eq!((home.key(), fs::read(home.file("a")).unwrap()), before);
         }
@@ -270,14 +309,14 @@ mod tests {
     #[test]
     fn whatever_is_no_secret_stays_as_it_was_written() {
         let home = Home::new();
-        rekey(&home.places(), &home.files()).unwrap();
+        home.rekey().unwrap();
         assert!(fs::read_to_string(home.file("a")).unwrap().ends_with("\"n\": 1.50\n}"));
     }
 
     #[test]
     fn without_a_key_nothing_is_sealed_and_none_is_made() {
         let home = tempfile::tempdir().unwrap();
-        assert_eq!(rekey(&KeyPlaces::in_home(home.path().to_owned()), &[]).unwrap(), None);
+        assert_eq!(rekey(&KeyPlaces::in_home(home.path().to_owned()), &home.path().join("accounts")).unwrap(), None);
         assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
     }
 }
