@@ -38,6 +38,7 @@ fn examine(entry: &Entry, element: &Element, machine: &dyn Surroundings) -> Resu
             let key = secret::from_variable(name, machine)?;
             Ok(misfit_as_key(TokenShape::of(key.expose_secret())).map(|why| format!("the variable {name} {why}")))
         }
+        SecretSource::StoreFile(path) if secret::is_stored_key(path, machine) => Ok(None),
         SecretSource::CredentialsFile(path) | SecretSource::StoreFile(path) if is_claude_login(element) => {
             let token = secret::from_credentials(path, machine)?;
             let shape = TokenShape::of(token.expose_secret());

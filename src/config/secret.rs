@@ -127,6 +127,17 @@ pub fn from_credentials(path: &Path, surroundings: &dyn Surroundings) -> Result<
     trimmed(&login.access_token, format!("claudeAiOauth.accessToken in {origin}"))
 }
 
+/// Whether a file of the account store holds a key.
+pub fn is_stored_key(path: &Path, surroundings: &dyn Surroundings) -> bool {
+    #[derive(Deserialize)]
+    struct File {
+        #[serde(rename = "duduclawApiKey")]
+        key: String,
+    }
+    let file = text_of(path, surroundings).ok().and_then(|text| serde_json::from_str::<File>(&text).ok());
+    file.is_some_and(|file| !file.key.trim().is_empty())
+}
+
 /// Looks whether a credential file of any shape is there and holds something.
 ///
 /// # Errors
