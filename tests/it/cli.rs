@@ -383,3 +383,23 @@ async fn a_command_that_nobody_listens_to_ends_with_its_own_exit_code() {
     let ended = command.args(["accounts", "pause", "work"]).stderr(nobody()).status().await.unwrap();
     assert_eq!(ended.code(), Some(4));
 }
+
+/// Whoever opened a pipe would wait until somebody writes into it.
+#[tokio::test]
+async fn a_pipe_in_the_place_of_a_file_holds_nothing_up() {
+    let setting = Setting::with(&["a", "b"], "").await;
+    let accounts = setting.home.path().join("accounts/claude");
+    std::fs::create_dir_all(&accounts).unwrap();
+    std::fs::remove_file(setting.home.path().join("b.json")).unwrap();
+    for path in ["b.json", "key", "state.db", "accounts/claude/c.json"].map(|name| setting.home.path().join(name)) {
+        assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+    }
+    for (arguments, expected) in [(["doctor", "--offline"].as_slice(), 1), (&["check"], 3), (&["usage"], 1)] {
+        let (code, out, err) = setting.run(arguments).await;
+        assert_eq!(code, expected, "{arguments:?}: {out}{err}");
+    }
+    let mut daemon = setting.serve().await;
+    let answer = ask(&client(), daemon.url(), "[[say: hello]]", false).send().await.unwrap();
+    assert!(answer.status().is_success(), "only the account of the pipe is broken");
+    assert_eq!(daemon.stop().await, Some(0));
+}

@@ -134,7 +134,7 @@ impl Key {
     /// The key in a file; `None` if there is no such file.
     pub(super) fn read(path: &Path) -> Result<Option<Self>, KeyError> {
         let unreadable = |source| KeyError::Unreadable { path: path.to_owned(), source };
-        let file = match File::open(path) {
+        let file = match file::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened.map_err(unreadable)?,
         };
@@ -374,7 +374,7 @@ fn first_sealed(accounts: &Path) -> Option<PathBuf> {
     let families = fs::read_dir(accounts).ok()?.flatten();
     let files = families.filter_map(|family| fs::read_dir(family.path()).ok()).flat_map(Iterator::flatten);
     let holds = |path: &PathBuf| {
-        fs::read(path).is_ok_and(|bytes| memchr::memmem::find(&bytes, super::MARK.as_bytes()).is_some())
+        file::read(path).is_ok_and(|(bytes, _)| memchr::memmem::find(&bytes, super::MARK.as_bytes()).is_some())
     };
     files.map(|file| file.path()).find(holds)
 }
