@@ -168,10 +168,19 @@ pub fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if is_closed_pipe(&error) => Exit::Done.into(),
         Err(error) => {
-            hint(&format!("duduclaw: {error:#}"));
+            hint(&format!("duduclaw: {}", whole(&error)));
             Ended::exit_of(&error).into()
         }
     }
+}
+
+/// An error with its causes. What an error says of its cause itself is not said again.
+fn whole(error: &anyhow::Error) -> String {
+    error
+        .chain()
+        .skip(1)
+        .map(ToString::to_string)
+        .fold(error.to_string(), |said, cause| if said.contains(&cause) { said } else { format!("{said}: {cause}") })
 }
 
 /// Why a command ends, with the exit code that says so.
@@ -309,6 +318,17 @@ mod tests {
         assert_eq!(cli.home, Some(PathBuf::from("/h")));
         let Command::Claude(args) = cli.command else { panic!("it is that command") };
         assert_eq!(format!("{args:?}"), r#"ClaudeArgs { args: ["--home", "/x", "--", "-V"] }"#);
+    }
+
+    #[test]
+    fn a_cause_is_said_once() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("not saved: {0}")]
+        struct Outer(#[source] std::io::Error);
+        let error = anyhow::Error::from(Outer(std::io::Error::other("no room")));
+        assert_eq!(whole(&error), "not saved: no room");
+        assert_eq!(whole(&error.context("it failed")), "it failed: not saved: no room");
+        assert_eq!(whole(&anyhow::anyhow!("no room").context("not saved")), "not saved: no room");
     }
 
     #[test]
