@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
@@ -107,9 +107,7 @@ impl Store {
         }
         let passphrase = args.passphrase.ask(Asked::Twice)?;
         let (bytes, accounts) = export(&self.files()?, &self.sealer, &passphrase)?;
-        let made = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&args.file);
-        let written = made.and_then(|mut file| file.write_all(&bytes).and_then(|()| file.sync_all()));
-        written.with_context(|| format!("{} cannot be written", args.file.display()))?;
+        write_new(&args.file, &bytes).with_context(|| format!("{} cannot be written", args.file.display()))?;
         say(&format!(
             "{accounts} accounts are in {}; logins that are renewed here from now on are not: use the file soon\n",
             args.file.display()
@@ -148,6 +146,12 @@ impl Store {
         }
         Ok(files)
     }
+}
+
+/// Writes a file that is not there yet, whole or not at all.
+fn write_new(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(path)?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).inspect_err(|_| drop(std::fs::remove_file(path)))
 }
 
 /// How often a passphrase is asked for.
