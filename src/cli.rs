@@ -1,7 +1,5 @@
 //! The command line: one command a file. The only place that prints.
 
-#![expect(clippy::print_stderr, reason = "commands speak to a person at a terminal")]
-
 pub mod sim;
 
 use std::ffi::OsString;
@@ -170,19 +168,19 @@ pub fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if is_closed_pipe(&error) => Exit::Done.into(),
         Err(error) => {
-            eprintln!("duduclaw: {}", told(&error));
+            hint(&format!("duduclaw: {}", whole(&error)));
             Ended::exit_of(&error).into()
         }
     }
 }
 
-/// An error with its causes, each said once: many say what caused them already.
-fn told(error: &anyhow::Error) -> String {
-    error.chain().map(ToString::to_string).reduce(said_once).unwrap_or_default()
-}
-
-fn said_once(text: String, cause: String) -> String {
-    if text.contains(&cause) { text } else { format!("{text}: {cause}") }
+/// An error with its causes. What an error says of its cause itself is not said again.
+fn whole(error: &anyhow::Error) -> String {
+    error
+        .chain()
+        .skip(1)
+        .map(ToString::to_string)
+        .fold(error.to_string(), |said, cause| if said.contains(&cause) { said } else { format!("{said}: {cause}") })
 }
 
 /// Why a command ends, with the exit code that says so.
@@ -269,9 +267,10 @@ pub(crate) fn say(text: &str) -> std::io::Result<()> {
     out.flush()
 }
 
-/// Tells a person something that is no answer of the command.
+/// Tells a person something that is no answer of the command. Nobody may be there to read it, or there is no room for
+/// it: that ends nothing.
 pub(crate) fn hint(text: &str) {
-    eprintln!("{text}");
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
@@ -322,10 +321,14 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_that_was_said_is_not_said_again() {
-        let cause = std::io::Error::other("it is gone");
-        let twice = anyhow::Error::new(cause).context("x cannot be read: it is gone").context("the import failed");
-        assert_eq!(told(&twice), "the import failed: x cannot be read: it is gone");
+    fn a_cause_is_said_once() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("not saved: {0}")]
+        struct Outer(#[source] std::io::Error);
+        let error = anyhow::Error::from(Outer(std::io::Error::other("no room")));
+        assert_eq!(whole(&error), "not saved: no room");
+        assert_eq!(whole(&error.context("it failed")), "it failed: not saved: no room");
+        assert_eq!(whole(&anyhow::anyhow!("no room").context("not saved")), "not saved: no room");
     }
 
     #[test]

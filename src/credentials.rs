@@ -34,6 +34,7 @@ pub use exchange::{
     CLAUDE_CLIENT_ID, CLAUDE_SCOPES, CLAUDE_TOKEN_URL, CLAUDE_TOKEN_URL_VARIABLE, CODEX_TOKEN_URL_VARIABLE, Issuer,
     OWN_USER_AGENT, TokenEndpoint, TokenExchange, TokenUrl, UnsafeTokenUrl,
 };
+pub(crate) use file::open as open_file;
 pub use identity::{IdentityFacts, credential_kind, identity_facts};
 pub(crate) use login::{
     CODEX_PORTS, CallbackError, DeviceCode, Listening, LoginFailure, codex_redirect, random, redeem,

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::control::Control;
 use super::stream::{Frame, Frames};
 use super::words::local_time;
-use super::{Ended, Exit, Globals, say};
+use super::{Ended, Exit, Globals, hint, say};
 use crate::admin::{ActivityView, EventView, SeverityWord};
 
 /// How long to wait before a daemon that went away is looked for again.
@@ -48,7 +48,7 @@ pub(super) async fn run(args: ActivityArgs, globals: &Globals) -> Result<Exit> {
     loop {
         if let Some(daemon) = &daemon {
             last = follow(&args, daemon, last).await?;
-            eprintln!("duduclaw: the daemon went away; waiting for it to come back");
+            hint("duduclaw: the daemon went away; waiting for it to come back");
         }
         tokio::time::sleep(AGAIN).await;
         daemon = Control::look(globals)?;
@@ -81,7 +81,7 @@ async fn follow(args: &ActivityArgs, daemon: &Control, mut last: u64) -> Result<
                 last = event.seq;
                 show(args, &event)?;
             }
-            Frame::Gap(why) => eprintln!("duduclaw: some events are missing here: {why}"),
+            Frame::Gap(why) => hint(&format!("duduclaw: some events are missing here: {why}")),
         }
     }
     Ok(last)

@@ -28,7 +28,8 @@ pub(super) fn start(globals: &Globals, settings: Option<&LogSettings>) {
         Some(LogFormat::Pretty) => false,
         Some(LogFormat::Auto | LogFormat::Journald) | None => !std::io::stderr().is_terminal() && settings.is_some(),
     };
-    let builder = fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A line that cannot be written is lost: that it is so could only be said where it could not be written.
+    let builder = fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
     let started = if json {
         builder.event_format(Json).try_init()
     } else {
@@ -64,7 +65,8 @@ pub(super) fn start_in_file(globals: &Globals, folder: &Path, name: &str) -> std
     }
     let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path)?;
     let level = if globals.verbose > 0 { "duduclaw=debug,duduclaw_actors=debug,info" } else { "info" };
-    drop(fmt().with_env_filter(filter(level)).fmt_fields(Plain).with_ansi(false).with_writer(file).try_init());
+    let builder = fmt().with_env_filter(filter(level)).fmt_fields(Plain).with_ansi(false).with_writer(file);
+    drop(builder.log_internal_errors(false).try_init());
     Ok(path)
 }
 

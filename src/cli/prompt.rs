@@ -18,9 +18,13 @@ pub(super) fn is_possible() -> bool {
 
 /// All of standard input, as a secret.
 pub(super) fn standard_input() -> io::Result<Zeroizing<String>> {
+    all_of(io::stdin().lock())
+}
+
+fn all_of(input: impl Read) -> io::Result<Zeroizing<String>> {
     let mut text = Zeroizing::new(String::with_capacity(4096));
-    io::stdin().lock().take(LONGEST).read_to_string(&mut text)?;
-    Ok(text)
+    let read = input.take(LONGEST + 1).read_to_string(&mut text)?;
+    if read as u64 <= LONGEST { Ok(text) } else { Err(io::Error::other("no secret is longer than 64 KiB")) }
 }
 
 /// One line of standard input.
@@ -96,5 +100,17 @@ impl Quiet {
 impl Drop for Quiet {
     fn drop(&mut self) {
         let _ = disable_raw_mode();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_that_is_too_long_is_not_taken_in_part() {
+        let long = vec![b'a'; 64 * 1024 + 1];
+        assert_eq!(all_of(&long[1..]).unwrap().len(), long.len() - 1);
+        assert!(all_of(&long[..]).is_err());
     }
 }

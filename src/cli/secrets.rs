@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use duduclaw_actors::id::Family;
 use zeroize::Zeroizing;
 
-use super::{Ended, Exit, Globals, prompt, say};
+use super::{Ended, Exit, Globals, hint, prompt, say};
 use crate::app::{Configuration, Home, sealer};
 use crate::config::Ready;
 use crate::config::surroundings::Machine;
@@ -92,7 +92,7 @@ pub(super) fn run(args: &SecretsArgs, globals: &Globals) -> Result<Exit> {
 
 impl Store {
     fn rekey(&self) -> Result<Exit> {
-        match rekey(self.sealer.places(), &self.files()?)? {
+        match rekey(self.sealer.places(), &self.ready.settings.accounts_dir)? {
             Some(done) => say(&format!(
                 "the new key is {}; {} values in {} files are sealed with it\n",
                 done.key, done.values, done.files
@@ -108,9 +108,7 @@ impl Store {
         }
         let passphrase = args.passphrase.ask(Asked::Twice)?;
         let (bytes, accounts) = export(&self.files()?, &self.sealer, &passphrase)?;
-        let made = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&args.file);
-        let written = made.and_then(|mut file| file.write_all(&bytes).and_then(|()| file.sync_all()));
-        written.with_context(|| format!("{} cannot be written", args.file.display()))?;
+        write_new(&args.file, &bytes).with_context(|| format!("{} cannot be written", args.file.display()))?;
         say(&format!(
             "{accounts} accounts are in {}; logins that are renewed here from now on are not: use the file soon\n",
             args.file.display()
@@ -134,7 +132,7 @@ impl Store {
                 }
                 Err(error) => {
                     exit = Exit::Failed;
-                    eprintln!("duduclaw: {account} was not brought in: {error}");
+                    hint(&format!("duduclaw: {account} was not brought in: {error}"));
                 }
             }
         }
@@ -150,6 +148,12 @@ impl Store {
         }
         Ok(files)
     }
+}
+
+/// Writes a file that is not there yet, whole or not at all.
+fn write_new(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(path)?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).inspect_err(|_| drop(std::fs::remove_file(path)))
 }
 
 /// How often a passphrase is asked for.

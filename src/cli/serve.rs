@@ -6,7 +6,7 @@ use clap::Args;
 use duduclaw_actors::clock::SystemClock;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Exit, Globals, logging, notify, runtime};
+use super::{Exit, Globals, hint, logging, notify, runtime};
 use crate::app::{self, Configuration, Memory, Options, Role, Running};
 use crate::config::surroundings::Machine;
 use crate::credentials::process_environment;
@@ -38,7 +38,7 @@ async fn serve(options: Options) -> anyhow::Result<Exit> {
     let mut signals = Signals::catch()?;
     let mut running = app::start(options).await?;
     for address in &running.addresses {
-        eprintln!("duduclaw listens on {address}");
+        hint(&format!("duduclaw listens on {address}"));
     }
     notify::ready();
     let fleet = running.gateway.fleet.clone();
@@ -47,7 +47,7 @@ async fn serve(options: Options) -> anyhow::Result<Exit> {
         never = notify::alive(fleet) => match never {},
     }
     notify::stopping();
-    eprintln!("duduclaw is stopping; answers in flight are finished first");
+    hint("duduclaw is stopping; answers in flight are finished first");
     let gateway = Arc::clone(&running.gateway);
     let stopping = running.stop();
     tokio::pin!(stopping);

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use duduclaw_service::Scope;
 
-use super::{Exit, Globals, say};
+use super::{Exit, Globals, hint, say};
 use crate::app::{Configuration, unit};
 use crate::config::surroundings::Machine;
 use crate::config::topology::Topology;
@@ -62,14 +62,14 @@ fn print(args: &PrintArgs, globals: &Globals) -> Result<Exit> {
 /// What would work at a terminal and does not in a unit that writes nothing but its home.
 fn warn_of_the_sandbox(home: &Path, topology: &Topology) {
     if !home.is_dir() {
-        eprintln!("duduclaw: {0} is not there yet; the service needs it: mkdir -m 700 '{0}'", home.display());
+        hint(&format!("duduclaw: {0} is not there yet; the service needs it: mkdir -m 700 '{0}'", home.display()));
     }
     for path in topology.entries().iter().filter_map(|entry| foreign_login(&entry.source, home)) {
-        eprintln!(
+        hint(&format!(
             "duduclaw: {} lies outside {}, where the service cannot write down a renewed login; use --user",
             path.display(),
             home.display()
-        );
+        ));
     }
 }
 

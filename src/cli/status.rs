@@ -5,7 +5,7 @@ use comfy_table::{ContentArrangement, Table, presets};
 
 use super::control::Control;
 use super::words::{label, span};
-use super::{Exit, Globals, say};
+use super::{Exit, Globals, hint, say};
 use crate::admin::{PoolAccount, PoolView, StoreView, StoreWord};
 
 /// Show the fleet: state, quota windows, waits.
@@ -30,10 +30,10 @@ pub(super) async fn run(args: StatusArgs, globals: &Globals) -> anyhow::Result<E
         say(&format!("{}\n{}", table(&pool), cached(&pool)))?;
     }
     if let Some(trouble) = trouble(&pool.store) {
-        eprintln!("duduclaw: {trouble}");
+        hint(&format!("duduclaw: {trouble}"));
     }
     if pool.providers.iter().all(|provider| provider.accounts.is_empty()) {
-        eprintln!("duduclaw: no account is configured; see `duduclaw check`");
+        hint("duduclaw: no account is configured; see `duduclaw check`");
         return Ok(Exit::Degraded);
     }
     let all_serve = pool.providers.iter().flat_map(|provider| &provider.accounts).all(is_well);

@@ -94,7 +94,7 @@ fn trimmed(value: &str, origin: String) -> Result<SecretString, SecretFault> {
 
 fn text_of(path: &Path, surroundings: &dyn Surroundings) -> Result<String, SecretFault> {
     let unreadable = |why: String| SecretFault::Unreadable { origin: path.display().to_string(), why };
-    let bytes = surroundings.read(path).map_err(|error| {
+    let bytes = surroundings.read_secret(path).map_err(|error| {
         let missing = error.kind() == io::ErrorKind::NotFound;
         if missing { SecretFault::NotLoggedIn(path.to_owned()) } else { unreadable(error.to_string()) }
     })?;

@@ -3,8 +3,10 @@
 //! Everything goes through [`Surroundings`], so that a test brings a machine of its own. Nothing is written here.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+
+use crate::credentials::open_file;
 
 /// The machine as far as the configuration looks at it.
 pub trait Surroundings {
@@ -19,6 +21,14 @@ pub trait Surroundings {
     /// # Errors
     /// When it is not there or cannot be read.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
+
+    /// The same of a file that holds a secret: whatever is no file is an error, and never waited for.
+    ///
+    /// # Errors
+    /// When it is not there, is no file, or cannot be read.
+    fn read_secret(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.read(path)
+    }
 
     /// The user's home directory, where it is known.
     fn user_home(&self) -> Option<PathBuf>;
@@ -48,6 +58,12 @@ impl Surroundings for Machine {
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         std::fs::read(path)
+    }
+
+    fn read_secret(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        open_file(path)?.read_to_end(&mut bytes)?;
+        Ok(bytes)
     }
 
     fn user_home(&self) -> Option<PathBuf> {

@@ -191,6 +191,18 @@ fn a_secret_of_the_wrong_kind_is_an_error_and_a_missing_one_breaks_its_account_a
     assert!(!text.contains("canary"));
 }
 
+#[test]
+fn a_key_in_the_account_store_is_as_it_should_be() {
+    let entry = "[[providers.anthropic.accounts]]\nname = \"metered\"\n";
+    let text = format!("[providers.anthropic]\nauth = \"claude_oauth\"\n{entry}");
+    for key in ["sk-ant-api03-canary", "duduclaw-sealed:1:0123456789abcdef:AAAA"] {
+        let file = format!("{{\"duduclawApiKey\": \"{key}\"}}");
+        let machine = Fake::default().with_file("/h/accounts/claude/metered.json", &file);
+        let loaded = load_on(&text, &machine);
+        assert_eq!((loaded.report.verdict(), said(&loaded).as_str()), (Verdict::Fine, ""));
+    }
+}
+
 /// The canary stands in every place a secret can come from; nothing that is printed or debugged shows it.
 #[test]
 fn no_output_holds_a_secret() {

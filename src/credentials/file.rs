@@ -41,10 +41,20 @@ impl FileStamp {
 /// A file larger than this is no credential file.
 const LARGEST: u64 = 1024 * 1024;
 
+/// Opens a file to be read. Anything else that a path may lead to is an error: a pipe would be waited for without end.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    let at_once = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(at_once).open(path)?;
+    let kind = file.metadata()?.file_type();
+    // Reading a folder fails by itself, in the system's own words.
+    let may_be_read = kind.is_file() || kind.is_dir();
+    if may_be_read { Ok(file) } else { Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file")) }
+}
+
 /// Reads a whole file, with the stamp of exactly what was read.
 pub(crate) fn read(path: &Path) -> Result<(Zeroizing<Vec<u8>>, FileStamp), SourceError> {
     let failed = |error| SourceError::from_io(path, error);
-    let file = File::open(path).map_err(failed)?;
+    let file = open(path).map_err(failed)?;
     let meta = file.metadata().map_err(failed)?;
     let mut bytes = Zeroizing::new(Vec::with_capacity(usize::try_from(meta.len().min(LARGEST)).unwrap_or(0)));
     file.take(LARGEST).read_to_end(&mut bytes).map_err(failed)?;
@@ -151,6 +161,21 @@ mod tests {
     }
 
     /// C112: saving through a symlink keeps the link and replaces what it leads to.
+    /// Whoever opened a pipe would wait for somebody to write into it.
+    #[test]
+    fn what_is_no_file_is_an_error_at_once() {
+        let dir = folder();
+        let pipe = dir.path().join("pipe.json");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("there is such a program");
+        assert!(made.success());
+        let (tell, told) = std::sync::mpsc::channel();
+        let paths = [pipe, dir.path().to_owned()];
+        std::thread::spawn(move || paths.iter().try_for_each(|path| tell.send(read(path).is_err())));
+        for _ in 0..2 {
+            assert_eq!(told.recv_timeout(std::time::Duration::from_secs(10)), Ok(true), "it is not waited for");
+        }
+    }
+
     #[test]
     fn a_symlink_stays_a_symlink() {
         let dir = folder();

@@ -38,6 +38,9 @@ const STALE_AFTER: Duration = Duration::from_secs(60);
 const TRIES: u32 = 400;
 const REST: Duration = Duration::from_millis(25);
 
+/// What the name of a lock ends with.
+const ENDING: &str = ".duduclaw.lock";
+
 /// How often a holder touches its lock folders.
 pub(crate) const TOUCH_EVERY: Duration = Duration::from_secs(5);
 
@@ -137,6 +140,11 @@ impl RefreshLock {
     }
 }
 
+/// The file that a lock of ours is beside, if it is one.
+pub(crate) fn locked_by(lock: &Path) -> Option<PathBuf> {
+    lock.file_name()?.to_str()?.strip_suffix(ENDING).map(|name| lock.with_file_name(name))
+}
+
 /// The lock folders of Claude Code, if the credential is its own.
 fn folders_of(credential: &Path) -> io::Result<Vec<PathBuf>> {
     let Some(config_dir) = claude_config_dir(credential) else { return Ok(Vec::new()) };
@@ -158,7 +166,7 @@ impl LockFile {
     fn take(credential: &Path) -> io::Result<Result<Self, String>> {
         let target = followed(credential)?;
         let mut path = target.clone().into_os_string();
-        path.push(".duduclaw.lock");
+        path.push(ENDING);
         let path = PathBuf::from(path);
         let mut lock = Self { file: open(&path, &target)?, path };
         match lock.file.try_lock() {

@@ -208,14 +208,6 @@ fn bring(
     let path = place(account, accounts_dir).ok_or(BringError::Name)?;
     let failed = |source| BringError::Write { path: path.clone(), source };
     let document: Value = serde_json::from_str(&carried.text).map_err(|_| BringError::Text)?;
-    let mut text = carried.text.clone();
-    each_text(&document, &mut |field, value| {
-        if carried.sealed.iter().any(|sealed| sealed == field) {
-            let sealed = sealer.seal(value, Place { account, field })?;
-            text = Zeroizing::new(text.replacen(quoted(value).as_str(), &quoted(&sealed), 1));
-        }
-        Ok::<_, SealError>(())
-    })?;
     file::private_folder(path.parent().unwrap_or(&path)).map_err(failed)?;
     let _lock = match hold(&path).map_err(failed)? {
         Held::By(_) => return Err(failed(io::ErrorKind::WouldBlock.into())),
@@ -224,8 +216,21 @@ fn bring(
     if if_there == IfThere::Keep && path.symlink_metadata().is_ok() {
         return Ok(Fate::Kept);
     }
-    file::put(&path, text.as_bytes()).map_err(failed)?;
+    file::put(&path, sealed(account, carried, &document, sealer)?.as_bytes()).map_err(failed)?;
     Ok(Fate::Written)
+}
+
+/// The text of its file, with the values sealed; under its lock, which a change of the key waits for.
+fn sealed(account: &str, carried: &Carried, document: &Value, sealer: &Sealer) -> Result<Zeroizing<String>, SealError> {
+    let mut text = carried.text.clone();
+    each_text(document, &mut |field, value| {
+        if carried.sealed.iter().any(|sealed| sealed == field) {
+            let sealed = sealer.seal(value, Place { account, field })?;
+            text = Zeroizing::new(text.replacen(quoted(value).as_str(), &quoted(&sealed), 1));
+        }
+        Ok::<_, SealError>(())
+    })?;
+    Ok(text)
 }
 
 fn place(account: &str, accounts_dir: &Path) -> Option<PathBuf> {

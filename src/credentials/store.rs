@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use duduclaw_actors::id::Family;
 
 use super::error::SourceError;
+use super::lock::locked_by;
 
 /// An account file of the store.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,6 +38,25 @@ pub fn store_file(accounts: &Path, family: Family, name: &str) -> PathBuf {
 /// # Errors
 /// When the folder is there and cannot be listed.
 pub fn stored_accounts(accounts: &Path, family: Family) -> Result<Vec<StoredAccount>, SourceError> {
+    listed(accounts, family, account_file)
+}
+
+/// The same, and those that somebody may be about to make: their locks are there before they are.
+///
+/// # Errors
+/// When the folder is there and cannot be listed.
+pub(super) fn stored_and_coming(accounts: &Path, family: Family) -> Result<Vec<StoredAccount>, SourceError> {
+    let mut found = stored_accounts(accounts, family)?;
+    let coming = listed(accounts, family, |lock| locked_by(&lock).and_then(named))?;
+    found.extend(coming.into_iter().filter(|account| account.path.symlink_metadata().is_err()));
+    Ok(found)
+}
+
+fn listed(
+    accounts: &Path,
+    family: Family,
+    account: impl Fn(PathBuf) -> Option<StoredAccount>,
+) -> Result<Vec<StoredAccount>, SourceError> {
     let folder = accounts.join(family.as_str());
     let failed = |source| SourceError::Folder { path: folder.clone(), source };
     let entries = match fs::read_dir(&folder) {
@@ -45,16 +65,19 @@ pub fn stored_accounts(accounts: &Path, family: Family) -> Result<Vec<StoredAcco
     };
     let mut found = Vec::new();
     for entry in entries {
-        found.extend(account_file(entry.map_err(failed)?.path()));
+        found.extend(account(entry.map_err(failed)?.path()));
     }
     found.sort();
     Ok(found)
 }
 
 fn account_file(path: PathBuf) -> Option<StoredAccount> {
+    named(path).filter(|account| fs::metadata(&account.path).is_ok_and(|meta| meta.is_file()))
+}
+
+fn named(path: PathBuf) -> Option<StoredAccount> {
     let name = path.file_name()?.to_str()?.strip_suffix(".json")?.to_owned();
-    let is_file = fs::metadata(&path).is_ok_and(|meta| meta.is_file());
-    (is_file && is_store_name(&name)).then_some(StoredAccount { name, path })
+    is_store_name(&name).then_some(StoredAccount { name, path })
 }
 
 #[cfg(test)]

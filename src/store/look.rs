@@ -73,7 +73,8 @@ fn is_there(path: &Path) -> Result<u64, LookError> {
     match std::fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(LookError::Nothing(path.to_owned())),
         Err(error) => Err(LookError::Unreachable { path: path.to_owned(), why: error.to_string() }),
-        Ok(meta) => Ok(meta.len()),
+        Ok(meta) if meta.is_file() => Ok(meta.len()),
+        Ok(_) => Err(LookError::of(path, Flaw::Damaged("it is no file".to_owned()))),
     }
 }
 

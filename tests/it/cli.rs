@@ -1,8 +1,12 @@
 //! Commands and bad input: exactly what is said, and the exit code.
 
 use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
 
-use crate::binary::{Setting, ask, bare, client, run};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::binary::{Setting, ask, bare, client, free_port, run};
 
 /// What a run said, with the home's path and the version taken out.
 fn shown(home: &Path, (code, out, err): (i32, String, String)) -> String {
@@ -343,4 +347,59 @@ fn a_reader_that_goes_away_ends_a_command_quietly() {
         let said = String::from_utf8(ended.stderr).unwrap();
         assert_eq!((ended.status.code(), said.as_str()), (Some(0), ""), "{line}");
     }
+}
+
+/// A pipe that nobody reads any more.
+fn nobody() -> std::io::PipeWriter {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    writer
+}
+
+#[tokio::test]
+async fn a_log_that_cannot_be_written_ends_neither_the_daemon_nor_an_answer() {
+    let port = free_port();
+    let setting = Setting::with(&["a"], &format!("bind = \"127.0.0.1:{port}\"\n")).await;
+    let (client, url) = (client(), format!("http://127.0.0.1:{port}"));
+    let mut command = setting.command(&["-v", "serve"]);
+    let mut daemon = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(nobody()).spawn().unwrap();
+    while client.get(format!("{url}/healthz")).send().await.is_err() {
+        assert_eq!(daemon.try_wait().unwrap(), None, "it has ended");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    for _ in 0..3 {
+        let answer = ask(&client, &url, "[[say: hello]]", true).send().await.unwrap();
+        assert!(answer.status().is_success() && answer.text().await.unwrap().contains("message_stop"));
+    }
+    drop(client);
+    kill_process(Pid::from_raw(i32::try_from(daemon.id().unwrap()).unwrap()).unwrap(), Signal::TERM).unwrap();
+    assert_eq!(daemon.wait().await.unwrap().code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_command_that_nobody_listens_to_ends_with_its_own_exit_code() {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = bare(home.path());
+    let ended = command.args(["accounts", "pause", "work"]).stderr(nobody()).status().await.unwrap();
+    assert_eq!(ended.code(), Some(4));
+}
+
+/// Whoever opened a pipe would wait until somebody writes into it.
+#[tokio::test]
+async fn a_pipe_in_the_place_of_a_file_holds_nothing_up() {
+    let setting = Setting::with(&["a", "b"], "").await;
+    let accounts = setting.home.path().join("accounts/claude");
+    std::fs::create_dir_all(&accounts).unwrap();
+    std::fs::remove_file(setting.home.path().join("b.json")).unwrap();
+    for path in ["b.json", "key", "state.db", "accounts/claude/c.json"].map(|name| setting.home.path().join(name)) {
+        assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+    }
+    for (arguments, expected) in [(["doctor", "--offline"].as_slice(), 1), (&["check"], 3), (&["usage"], 1)] {
+        let (code, out, err) = setting.run(arguments).await;
+        assert_eq!(code, expected, "{arguments:?}: {out}{err}");
+    }
+    let mut daemon = setting.serve().await;
+    let answer = ask(&client(), daemon.url(), "[[say: hello]]", false).send().await.unwrap();
+    assert!(answer.status().is_success(), "only the account of the pipe is broken");
+    assert_eq!(daemon.stop().await, Some(0));
 }

@@ -122,3 +122,20 @@ async fn accounts_are_carried_to_another_home_under_a_passphrase_and_serve_there
     renew(&world).await;
     assert_eq!(key_of(&home, "a"), key_of(&home, "b"));
 }
+
+/// Room that runs out is seen as a file that may not grow.
+#[tokio::test]
+async fn an_export_that_has_no_room_leaves_no_file_that_would_be_in_the_way() {
+    let world = sealed().await;
+    let home = world.home.path().to_owned();
+    let parcel = home.join("parcel.json");
+    let mut command = tokio::process::Command::new("sh");
+    command.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" secrets export \"$1\" --stdin"]);
+    command.arg(env!("CARGO_BIN_EXE_duduclaw")).arg(&parcel).env_clear().env("DUDUCLAW_HOME", &home);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"a passphrase of some length\n").await.unwrap();
+    let ended = child.wait_with_output().await.unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    assert!(!parcel.exists(), "it can be tried again");
+}

@@ -134,7 +134,7 @@ impl Key {
     /// The key in a file; `None` if there is no such file.
     pub(super) fn read(path: &Path) -> Result<Option<Self>, KeyError> {
         let unreadable = |source| KeyError::Unreadable { path: path.to_owned(), source };
-        let file = match File::open(path) {
+        let file = match file::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened.map_err(unreadable)?,
         };
@@ -155,10 +155,17 @@ impl Key {
     /// # Errors
     /// When the file is there, or cannot be written.
     pub fn write_new(&self, path: &Path) -> io::Result<()> {
+        let draft = beside(path, &format!(".{}.new", self.id));
+        let written = self.write_draft(&draft).and_then(|()| put_in_place(&draft, path));
+        let _ = fs::remove_file(&draft);
+        written?;
+        path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+    }
+
+    fn write_draft(&self, path: &Path) -> io::Result<()> {
         let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(path)?;
         file.write_all(self.bytes.as_slice())?;
-        file.sync_all()?;
-        path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+        file.sync_all()
     }
 }
 
@@ -218,8 +225,14 @@ impl KeyPlaces {
             Some(key) => key,
             None => self.make()?,
         };
-        self.agree_with_home(&key)?;
-        Ok(key)
+        match self.agree_with_home(&key) {
+            Ok(()) => Ok(key),
+            // A new key that is on its way to its place opens already what it sealed.
+            Err(KeyError::Other { sealed_with, found }) => {
+                self.with_id(&sealed_with)?.ok_or(KeyError::Other { sealed_with, found })
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn make(&self) -> Result<Key, KeyError> {
@@ -271,12 +284,16 @@ impl KeyPlaces {
 
     /// The key with this id: the one in use, or the one that is to come after it.
     pub(super) fn with_id(&self, id: &KeyId) -> Result<Option<Key>, KeyError> {
-        let present = self.find()?;
-        if present.as_ref().is_some_and(|key| key.id == *id) {
-            return Ok(present);
+        let wanted = |key: &Key| key.id == *id;
+        if let Some(key) = self.find()?.filter(wanted) {
+            return Ok(Some(key));
         }
         let next = self.own_or_named().map(|path| Key::read(&next_to(&path))).transpose()?.flatten();
-        Ok(next.filter(|key| key.id == *id))
+        match next.filter(wanted) {
+            Some(key) => Ok(Some(key)),
+            // It may have taken its place between the two looks.
+            None => Ok(self.find()?.filter(wanted)),
+        }
     }
 
     /// Says by which key the home is sealed from now on; who has another one seals nothing.
@@ -330,10 +347,25 @@ enum Remembered {
     NotYet,
 }
 
+/// Gives a file another name, unless one of that name is there.
+fn put_in_place(draft: &Path, path: &Path) -> io::Result<()> {
+    match fs::hard_link(draft, path) {
+        // Not every file system has links.
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists && path.symlink_metadata().is_err() => {
+            fs::rename(draft, path)
+        }
+        linked => linked,
+    }
+}
+
 /// Where the key lies that is to come after the one at this path.
 pub(super) fn next_to(path: &Path) -> PathBuf {
+    beside(path, ".next")
+}
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(".next");
+    name.push(ending);
     PathBuf::from(name)
 }
 
@@ -342,7 +374,7 @@ fn first_sealed(accounts: &Path) -> Option<PathBuf> {
     let families = fs::read_dir(accounts).ok()?.flatten();
     let files = families.filter_map(|family| fs::read_dir(family.path()).ok()).flat_map(Iterator::flatten);
     let holds = |path: &PathBuf| {
-        fs::read(path).is_ok_and(|bytes| memchr::memmem::find(&bytes, super::MARK.as_bytes()).is_some())
+        file::read(path).is_ok_and(|(bytes, _)| memchr::memmem::find(&bytes, super::MARK.as_bytes()).is_some())
     };
     files.map(|file| file.path()).find(holds)
 }

@@ -2,12 +2,14 @@
 //!
 //! Whenever it is interrupted, everything opens, and doing it again goes on where it stopped: the new key lies beside the
 //! old one until all is sealed with it, and only then takes its place. From the first moment the home is known to be
-//! sealed with the new key, so that a daemon that still has the old one seals nothing with it meanwhile.
+//! sealed with the new key, and whoever seals something meanwhile does it with that one.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+use duduclaw_actors::id::Family;
 
 use super::key::next_to;
 use super::{Key, KeyError, KeyId, KeyPlaces, OpenError, Place, SealError, Sealer, Sealing, is_sealed, sealed_by};
@@ -15,6 +17,7 @@ use crate::credentials::error::SourceError;
 use crate::credentials::file;
 use crate::credentials::lock::{Held, RefreshLock, hold};
 use crate::credentials::source::store_name;
+use crate::credentials::store::{StoredAccount, stored_accounts, stored_and_coming};
 use crate::credentials::values::each_text;
 
 /// What was done.
@@ -73,26 +76,39 @@ pub enum RekeyError {
     },
 }
 
-/// Seals all that these files of the store hold with a new key; `None` if there is no key, and so nothing sealed.
+/// Seals all that the files of the account store hold with a new key; `None` if there is no key, and so nothing sealed.
 ///
 /// # Errors
 /// When it cannot be done to its end. Nothing is lost, and doing it again goes on.
-pub fn rekey(places: &KeyPlaces, files: &[PathBuf]) -> Result<Option<Rekeyed>, RekeyError> {
+pub fn rekey(places: &KeyPlaces, accounts: &Path) -> Result<Option<Rekeyed>, RekeyError> {
     let Some(path) = places.place()? else { return Ok(None) };
     let _alone = alone(&path)?;
     let sealer = Sealer::new(Sealing::On, places.clone());
-    files.iter().try_for_each(|file| resealed(file, &sealer, None).map(|_| ()))?;
+    in_store(accounts, stored_accounts)?.iter().try_for_each(|file| resealed(file, &sealer, None).map(|_| ()))?;
     let next = begin(&path)?;
     places.remember(next.id())?;
     let mut done = Rekeyed { key: next.id().clone(), values: 0, files: 0 };
-    for file in files {
-        let values = reseal(file, &sealer, &next)?;
+    // Looked at again only now: who began before that to add an account had its lock, and may have sealed with the old key.
+    for file in in_store(accounts, stored_and_coming)? {
+        let values = reseal(&file, &sealer, &next)?;
         done.values += values;
         done.files += usize::from(values > 0);
     }
     let finished = fs::rename(next_to(&path), &path).and_then(|()| file::sync_directory(&path));
     finished.map_err(|source| RekeyError::Write { path, source })?;
     Ok(Some(done))
+}
+
+/// The files of all families.
+fn in_store(
+    accounts: &Path,
+    of_family: impl Fn(&Path, Family) -> Result<Vec<StoredAccount>, SourceError>,
+) -> Result<Vec<PathBuf>, SourceError> {
+    let mut files = Vec::new();
+    for family in Family::ALL {
+        files.extend(of_family(accounts, family)?.into_iter().map(|account| account.path));
+    }
+    Ok(files)
 }
 
 /// One process at a time.
@@ -124,6 +140,9 @@ fn begin(path: &Path) -> Result<Key, RekeyError> {
 /// Seals a file's values with the new key, while nobody else writes it.
 fn reseal(path: &Path, sealer: &Sealer, next: &Key) -> Result<usize, RekeyError> {
     let _lock = lock(path)?;
+    if !path.exists() {
+        return Ok(0);
+    }
     let (values, document) = resealed(path, sealer, Some(next))?;
     if values > 0 {
         file::replace(path, document.as_bytes())

@@ -30,12 +30,12 @@ impl Home {
         self.0.path().join(format!("accounts/claude/{name}.json"))
     }
 
-    fn files(&self) -> Vec<PathBuf> {
-        ["a", "b"].map(|name| self.file(name)).to_vec()
-    }
-
     fn key(&self) -> KeyId {
         self.places().find().unwrap().unwrap().id().clone()
+    }
+
+    fn rekey(&self) -> Result<Option<Rekeyed>, RekeyError> {
+        rekey(&self.places(), &self.0.path().join("accounts"))
     }
 
     /// What an account's value opens to.
@@ -51,7 +51,7 @@ impl Home {
 fn everything_is_sealed_with_a_new_key_and_the_old_one_opens_nothing() {
     let home = Home::new();
     let (before, old) = (home.key(), fs::read(home.0.path().join("key")).unwrap());
-    let done = rekey(&home.places(), &home.files()).unwrap().unwrap();
+    let done = home.rekey().unwrap().unwrap();
     assert_eq!((done.values, done.files, &done.key), (2, 2, &home.key()));
     assert_ne!(home.key(), before);
     assert_eq!(home.opened("a").unwrap(), TOKEN);
@@ -72,19 +72,39 @@ fn interrupted_anywhere_everything_opens_and_the_next_run_ends_it() {
         let next = begin(&path).unwrap();
         if steps > 0 {
             home.places().remember(next.id()).unwrap();
-            assert!(
-                sealer.seal(TOKEN, Place { account: "claude/c", field: "x" }).is_err(),
-                "the old key seals nothing"
-            );
+            let place = Place { account: "claude/c", field: "x" };
+            let meanwhile = sealer.seal(TOKEN, place).expect("a renewed login is saved meanwhile, too");
+            assert_eq!(sealed_by(&meanwhile).as_ref(), Some(next.id()), "the old key seals nothing");
+            assert_eq!(sealer.open(&meanwhile, place).unwrap().as_str(), TOKEN);
         }
         if steps > 1 {
             reseal(&home.file("a"), &sealer, &next).unwrap();
         }
         assert_eq!((home.opened("a").unwrap(), home.opened("b").unwrap()), (TOKEN.into(), TOKEN.into()), "{steps}");
-        let done = rekey(&home.places(), &home.files()).unwrap().unwrap();
+        let done = home.rekey().unwrap().unwrap();
         assert_eq!(&done.key, next.id(), "it goes on with the key it had begun");
         assert_eq!((home.opened("a").unwrap(), home.opened("b").unwrap()), (TOKEN.into(), TOKEN.into()), "{steps}");
     }
+}
+
+/// Its file is not there yet when the key is changed, and what will be in it is sealed with the old key already.
+#[test]
+fn an_account_that_is_added_meanwhile_comes_along() {
+    let home = Home::new();
+    let (old, path) = (home.key(), home.file("c"));
+    let Held::Ours(lock) = hold(&path).unwrap() else { panic!("nobody else holds it") };
+    let place = Place { account: "claude/c", field: "claudeAiOauth.accessToken" };
+    let sealed = Sealer::new(Sealing::On, home.places()).seal(TOKEN, place).unwrap();
+    std::thread::scope(|scope| {
+        let rekeying = scope.spawn(|| home.rekey());
+        while home.places().look().is_ok_and(|key| key.as_ref() == Some(&old)) && !rekeying.is_finished() {
+            std::thread::yield_now();
+        }
+        fs::write(&path, format!("{{\"claudeAiOauth\": {{\"accessToken\": \"{sealed}\"}}}}")).unwrap();
+        drop(lock);
+        assert_eq!(rekeying.join().unwrap().unwrap().unwrap().files, 3);
+    });
+    assert_eq!(home.opened("c").unwrap(), TOKEN);
 }
 
 #[test]
@@ -94,7 +114,7 @@ fn a_file_that_would_be_lost_stops_it_before_anything_changes() {
     let text = fs::read_to_string(home.file("b")).unwrap();
     for spoilt in [text.replace("claudeAiOauth", "elsewhere"), text[..text.len() - 3].to_owned()] {
         fs::write(home.file("b"), spoilt).unwrap();
-        let error = rekey(&home.places(), &home.files()).unwrap_err();
+        let error = home.rekey().unwrap_err();
         assert!(error.to_string().contains("b.json") && !error.to_string().contains("CANARY"), "{error}");
         assert_eq!((home.key(), fs::read(home.file("a")).unwrap()), before);
     }
@@ -103,13 +123,13 @@ fn a_file_that_would_be_lost_stops_it_before_anything_changes() {
 #[test]
 fn whatever_is_no_secret_stays_as_it_was_written() {
     let home = Home::new();
-    rekey(&home.places(), &home.files()).unwrap();
+    home.rekey().unwrap();
     assert!(fs::read_to_string(home.file("a")).unwrap().ends_with("\"n\": 1.50\n}"));
 }
 
 #[test]
 fn without_a_key_nothing_is_sealed_and_none_is_made() {
     let home = tempfile::tempdir().unwrap();
-    assert_eq!(rekey(&KeyPlaces::in_home(home.path().to_owned()), &[]).unwrap(), None);
+    assert_eq!(rekey(&KeyPlaces::in_home(home.path().to_owned()), &home.path().join("accounts")).unwrap(), None);
     assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
 }
