@@ -105,8 +105,12 @@ impl Store {
         if args.file.symlink_metadata().is_ok() {
             bail!("{} is there already, and is left as it is; name another file", args.file.display());
         }
+        let files = self.files()?;
+        if files.is_empty() {
+            bail!("no account is stored in {}: there is nothing to carry", self.ready.settings.accounts_dir.display());
+        }
         let passphrase = args.passphrase.ask(Asked::Twice)?;
-        let (bytes, accounts) = export(&self.files()?, &self.sealer, &passphrase)?;
+        let (bytes, accounts) = export(&files, &self.sealer, &passphrase)?;
         let made = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&args.file);
         let written = made.and_then(|mut file| file.write_all(&bytes).and_then(|()| file.sync_all()));
         written.with_context(|| format!("{} cannot be written", args.file.display()))?;
