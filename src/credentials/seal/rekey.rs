@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use duduclaw_actors::id::Family;
 
-use super::key::next_to;
+use super::key::{clear_drafts, next_to};
 use super::{Key, KeyError, KeyId, KeyPlaces, OpenError, Place, SealError, Sealer, Sealing, is_sealed, sealed_by};
 use crate::credentials::error::SourceError;
 use crate::credentials::file;
@@ -128,10 +128,11 @@ fn alone(path: &Path) -> Result<File, RekeyError> {
 /// The key to come: one that was begun before, or a new one.
 fn begin(path: &Path) -> Result<Key, RekeyError> {
     let next = next_to(path);
+    let unmade = |source| KeyError::Unmade { path: next.clone(), source };
+    clear_drafts(&next).map_err(unmade)?;
     if let Some(key) = Key::read(&next)? {
         return Ok(key);
     }
-    let unmade = |source| KeyError::Unmade { path: next.clone(), source };
     let key = Key::random().map_err(unmade)?;
     key.write_new(&next).map_err(unmade)?;
     Ok(key)
@@ -291,6 +292,18 @@ mod tests {
             assert_eq!(rekeying.join().unwrap().unwrap().unwrap().files, 3);
         });
         assert_eq!(home.opened("c").unwrap(), TOKEN);
+    }
+
+    #[test]
+    fn what_was_left_of_a_key_by_a_process_that_was_killed_goes() {
+        let home = Home::new();
+        let path = |name: &str| home.0.path().join(name);
+        let (left, others) = (path("key.next.0123456789abcdef.new"), path("key.next.mine.new"));
+        for path in [&left, &others] {
+            fs::write(path, [7; 32]).unwrap();
+        }
+        home.rekey().unwrap();
+        assert_eq!((left.exists(), others.exists()), (false, true));
     }
 
     #[test]
