@@ -20,7 +20,10 @@ use crate::timer::Alarm;
 const TRY_WITHIN: Duration = Duration::from_secs(5);
 /// How long a stop waits for the store.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
-/// How often old rows are dropped.
+/// When old rows are dropped first: a clock that is wrong at the start is soon put right, and what was dropped by it would
+/// be gone for good.
+const FIRST_PRUNE: Duration = Duration::from_secs(15 * 60);
+/// How often they are dropped from then on.
 const PRUNE_EVERY: Duration = Duration::from_secs(24 * 3600);
 
 /// What it is told.
@@ -89,7 +92,7 @@ pub struct State {
     /// How long to wait before the store is tried again.
     pause: Duration,
     /// When old rows are dropped next. No timer is set for it: an idle daemon has nothing to do.
-    prune_at: Option<Deadline>,
+    prune_at: Deadline,
 }
 
 impl Actor for JournalActor {
@@ -103,7 +106,8 @@ impl Actor for JournalActor {
         };
         let thread = thread::start(Arc::clone(&args.open), Arc::clone(&args.dirty), tell)?;
         let alarm = Alarm::new(SharedClock::clone(&args.clock), args.tasks.clone());
-        Ok(State { args, thread: Some(thread), alarm, pause: WRITE_WITHIN, prune_at: None })
+        let prune_at = Deadline::after(args.clock.now(), FIRST_PRUNE);
+        Ok(State { args, thread: Some(thread), alarm, pause: WRITE_WITHIN, prune_at })
     }
 
     async fn handle(&self, me: ActorRef<Msg>, message: Msg, state: &mut State) -> Result<(), ActorProcessingErr> {
@@ -175,8 +179,8 @@ impl State {
             let failed_ms = u64::try_from(now.since(since).as_millis()).unwrap_or(u64::MAX);
             self.tell(EventKind::StoreHealed { failed_ms }, Severity::Info);
         }
-        if self.prune_at.is_none_or(|at| at.is_due(now)) {
-            self.prune_at = Some(Deadline::after(now, PRUNE_EVERY));
+        if self.prune_at.is_due(now) {
+            self.prune_at = Deadline::after(now, PRUNE_EVERY);
             self.prune(me)?;
         }
         Ok(())

@@ -20,6 +20,8 @@ use crate::credentials::file;
 const CREDENTIAL: &str = "duduclaw.key";
 /// The bytes of a key.
 const LENGTH: usize = 32;
+/// What the name of a key ends with while it is written.
+const DRAFT: &str = ".new";
 
 /// A key.
 pub struct Key {
@@ -155,7 +157,7 @@ impl Key {
     /// # Errors
     /// When the file is there, or cannot be written.
     pub fn write_new(&self, path: &Path) -> io::Result<()> {
-        let draft = beside(path, &format!(".{}.new", self.id));
+        let draft = beside(path, &format!(".{}{DRAFT}", self.id));
         let written = self.write_draft(&draft).and_then(|()| put_in_place(&draft, path));
         let _ = fs::remove_file(&draft);
         written?;
@@ -361,6 +363,17 @@ fn put_in_place(draft: &Path, path: &Path) -> io::Result<()> {
 /// Where the key lies that is to come after the one at this path.
 pub(super) fn next_to(path: &Path) -> PathBuf {
     beside(path, ".next")
+}
+
+/// Removes what processes that were killed left of keys that were to be at this path, while nobody writes one.
+pub(super) fn clear_drafts(path: &Path) -> io::Result<()> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
+        return Ok(());
+    };
+    let id = |draft: &str| KeyId::parse(draft.strip_prefix(name)?.strip_prefix('.')?.strip_suffix(DRAFT)?);
+    let files = fs::read_dir(folder)?.flatten().map(|file| file.path());
+    let mut drafts = files.filter(|file| file.file_name().and_then(|name| name.to_str()).and_then(id).is_some());
+    drafts.try_for_each(fs::remove_file)
 }
 
 fn beside(path: &Path, ending: &str) -> PathBuf {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use duduclaw_actors::id::Family;
 
-use super::key::next_to;
+use super::key::{clear_drafts, next_to};
 use super::{Key, KeyError, KeyId, KeyPlaces, OpenError, Place, SealError, Sealer, Sealing, is_sealed, sealed_by};
 use crate::credentials::error::SourceError;
 use crate::credentials::file;
@@ -128,10 +128,11 @@ fn alone(path: &Path) -> Result<File, RekeyError> {
 /// The key to come: one that was begun before, or a new one.
 fn begin(path: &Path) -> Result<Key, RekeyError> {
     let next = next_to(path);
+    let unmade = |source| KeyError::Unmade { path: next.clone(), source };
+    clear_drafts(&next).map_err(unmade)?;
     if let Some(key) = Key::read(&next)? {
         return Ok(key);
     }
-    let unmade = |source| KeyError::Unmade { path: next.clone(), source };
     let key = Key::random().map_err(unmade)?;
     key.write_new(&next).map_err(unmade)?;
     Ok(key)

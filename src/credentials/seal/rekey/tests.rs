@@ -108,6 +108,18 @@ fn an_account_that_is_added_meanwhile_comes_along() {
 }
 
 #[test]
+fn what_was_left_of_a_key_by_a_process_that_was_killed_goes() {
+    let home = Home::new();
+    let path = |name: &str| home.0.path().join(name);
+    let (left, others) = (path("key.next.0123456789abcdef.new"), path("key.next.mine.new"));
+    for path in [&left, &others] {
+        fs::write(path, [7; 32]).unwrap();
+    }
+    home.rekey().unwrap();
+    assert_eq!((left.exists(), others.exists()), (false, true));
+}
+
+#[test]
 fn a_file_that_would_be_lost_stops_it_before_anything_changes() {
     let home = Home::new();
     let before = (home.key(), fs::read(home.file("a")).unwrap());
