@@ -11,10 +11,10 @@ mod text;
 
 use std::path::Path;
 
-use duduclaw_actors::id::EntryId;
+use duduclaw_actors::id::{AccountId, EntryId};
 use duduclaw_actors::roster::Switch;
 
-use crate::config::topology::Topology;
+use crate::config::topology::{NameError, Topology};
 
 pub use advice::{advice, entry_to_add};
 pub(crate) use bring::{NewEntry, bring as brought};
@@ -100,15 +100,30 @@ pub fn form_of(path: Option<&Path>) -> Form {
     text::form(&text)
 }
 
-/// The entries that a change concerns: all of an account, or the one that goes.
+/// The entries that a change of this name concerns, and their account. Entries of the same account by other names stay
+/// as they are.
+///
+/// # Errors
+/// When there is none of this name, or they are of several accounts; for what goes, when there are several at all.
+pub fn concerned(topology: &Topology, name: &str, change: Change) -> Result<(Vec<EntryId>, AccountId), NameError> {
+    let entries = match change {
+        Change::Remove | Change::Add => vec![topology.entry_named(name)?],
+        Change::Switch(_) | Change::Priority(_) => topology.entries_named(name)?,
+    };
+    Ok((entries.iter().map(|entry| entry.id.clone()).collect(), entries[0].account))
+}
+
+/// What is to be known of the account after a change of one of its entries, where it goes by another name as well.
 #[must_use]
-pub fn concerned(topology: &Topology, entry: &EntryId, change: Change) -> Vec<EntryId> {
-    let account = topology.entry(entry).map(|entry| entry.account);
+pub fn sequel(topology: &Topology, account: AccountId, changed: &[EntryId], change: Change) -> Option<String> {
+    let stands = topology.representative(account).filter(|stands| !changed.contains(&stands.id))?;
+    let is_on = stands.switch == Switch::On;
     match change {
-        Change::Remove | Change::Add => vec![entry.clone()],
-        Change::Switch(_) | Change::Priority(_) => {
-            let all = topology.entries().iter().filter(|entry| Some(entry.account) == account);
-            all.map(|entry| entry.id.clone()).collect()
+        Change::Switch(Switch::Off) | Change::Remove if is_on => Some(format!("the account goes on as {}", stands.id)),
+        Change::Switch(Switch::Off) | Change::Add => None,
+        Change::Remove => Some(format!("the account stays as {}, which is switched off", stands.id)),
+        Change::Switch(Switch::On) | Change::Priority(_) => {
+            Some(format!("the account is {}, and only that one's secret and settings are used", stands.id))
         }
     }
 }

@@ -23,7 +23,7 @@ use super::desk::Desk;
 use super::fault::Fault;
 use super::store::StoreView;
 use super::verb::{Call, Nothing};
-use crate::config::topology::Element;
+use crate::config::topology::{Element, Entry};
 use crate::credentials::Vault;
 use crate::gateway::live::Live;
 
@@ -60,6 +60,9 @@ pub struct PoolProvider {
 pub struct PoolAccount {
     /// Its name.
     pub name: String,
+    /// Other entries of the configuration that are this account, each as `provider/name`.
+    #[serde(default)]
+    pub aliases: Vec<String>,
     /// The gravest state.
     pub state: String,
     /// Why.
@@ -231,8 +234,10 @@ impl About<'_> {
         let capped = |scope| standing.quota.capped(scope, &self.spec.caps, self.now).is_some();
         let paused = standing.paused == Paused::Yes;
         let disabled = self.spec.switch == Switch::Off;
+        let shown = self.live.topology.shown_in(element, self.spec.id);
         PoolAccount {
-            name: self.name(element),
+            name: shown.map_or(&self.spec.entry.name, |entry| &entry.id.name).to_string(),
+            aliases: shown.map_or_else(Vec::new, |entry| names(self.live.topology.aliases(entry))),
             state: state.as_str().to_owned(),
             cause: cause(&standing, gravest),
             available: self.seen.is_some_and(|seen| seen.band.is_some_and(|band| band.serves())),
@@ -267,13 +272,6 @@ impl About<'_> {
             conversations: self.seen.map_or(0, |seen| seen.conversations),
             cache_efficiency: self.cached,
         }
-    }
-
-    /// The account's name in this element: an alias is shown by its own.
-    fn name(&self, element: &Element) -> String {
-        let entries = self.live.topology.entries().iter();
-        let own = entries.filter(|e| e.account == self.spec.id && *e.id.provider == *element.name).map(|e| &e.id.name);
-        own.min().unwrap_or(&self.spec.entry.name).to_string()
     }
 
     fn near(&self, standing: &Standing, scope: ModelScope) -> bool {
@@ -314,6 +312,11 @@ impl About<'_> {
     fn seconds(&self, until: Deadline) -> u64 {
         until.remaining(self.now).as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX)
     }
+}
+
+/// Names of entries, each as `provider/name`.
+pub(super) fn names<'e>(entries: impl Iterator<Item = &'e Entry>) -> Vec<String> {
+    entries.map(|entry| entry.id.to_string()).collect()
 }
 
 fn gravest(standing: &Standing, state: State, now: Timestamp) -> Option<Hold> {

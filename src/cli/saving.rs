@@ -176,6 +176,7 @@ pub(super) fn tell(answer: &SavedAnswer, as_json: bool) -> anyhow::Result<Exit> 
             ));
         }
         ([], None) => {}
+        (pools, _) if !answer.aliases.is_empty() => text.push_str(&format!("known as {}\n", pools.join(", "))),
         (pools, _) => text.push_str(&format!("in use as {}\n", pools.join(", "))),
     }
     for note in &answer.notes {

@@ -27,7 +27,7 @@ pub(super) async fn run(args: StatusArgs, globals: &Globals) -> anyhow::Result<E
     if args.json {
         say(&format!("{}\n", serde_json::to_string_pretty(&pool)?))?;
     } else {
-        say(&format!("{}\n{}", table(&pool), cached(&pool)))?;
+        say(&format!("{}\n{}{}", table(&pool), aliases(&pool), cached(&pool)))?;
     }
     if let Some(trouble) = trouble(&pool.store) {
         hint(&format!("duduclaw: {trouble}"));
@@ -38,6 +38,13 @@ pub(super) async fn run(args: StatusArgs, globals: &Globals) -> anyhow::Result<E
     }
     let all_serve = pool.providers.iter().flat_map(|provider| &provider.accounts).all(is_well);
     Ok(if all_serve && pool.store.state != StoreWord::Failing { Exit::Done } else { Exit::Degraded })
+}
+
+/// Which accounts go by several names.
+fn aliases(pool: &PoolView) -> String {
+    let all = pool.providers.iter().flat_map(|of| of.accounts.iter().map(move |account| (&of.name, account)));
+    let several = all.filter(|(_, account)| !account.aliases.is_empty());
+    several.map(|(of, a)| format!("{of}/{} is also {}: one account.\n", a.name, a.aliases.join(", "))).collect()
 }
 
 /// How well the cache serves, once there is something to say.

@@ -183,7 +183,7 @@ async fn perform(daemon: &Control, action: Action, account: &str) -> Result<Stri
             return Ok(format!("{account}: {}", said.summary));
         }
     };
-    let AccountAnswer { account } = daemon.call(verb, params).await?;
+    let AccountAnswer { account, .. } = daemon.call(verb, params).await?;
     Ok(format!("{}: {}", account.id, label(&account.standing)))
 }
 

@@ -30,6 +30,11 @@ pub(super) fn label(account: &PoolAccount) -> String {
     std::iter::once(word).chain(more.into_iter().flatten()).collect::<Vec<_>>().join("; ")
 }
 
+/// An account that was called by this name, and whose own it is if that is another.
+pub(super) fn same(named: &str, own: &str) -> String {
+    if named == own { own.to_owned() } else { format!("{named} (the same account as {own})") }
+}
+
 /// A number with a comma between thousands.
 pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();

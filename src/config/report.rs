@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::locate::Source;
 use super::problem::{Problem, Severity};
 use super::settings::{Scope, Settings};
-use super::topology::Topology;
+use super::topology::{Entry, Topology};
 
 /// The outcome of looking at a configuration.
 #[derive(Clone, Debug)]
@@ -93,6 +93,17 @@ fn numbered(number: usize, word: &str) -> String {
     format!("{number} {word}{}", if number == 1 { "" } else { "s" })
 }
 
+/// An account by its name, and by those that mean it too.
+fn called(topology: &Topology, entry: &Entry) -> String {
+    let name = &entry.id.name;
+    let short = |alias: &Entry| match alias.id.provider == entry.id.provider {
+        true => alias.id.name.to_string(),
+        false => alias.id.to_string(),
+    };
+    let aliases: Vec<_> = topology.aliases(entry).map(short).collect();
+    if aliases.is_empty() { name.to_string() } else { format!("{name} (the same account as {})", aliases.join(", ")) }
+}
+
 /// What a configuration amounts to.
 pub(crate) fn summary(settings: &Settings, topology: &Topology) -> Vec<String> {
     let binds: Vec<_> = settings.server.binds.iter().map(ToString::to_string).collect();
@@ -103,7 +114,7 @@ pub(crate) fn summary(settings: &Settings, topology: &Topology) -> Vec<String> {
     let mut lines = vec![format!("listens on {} ({auth})", binds.join(", "))];
     for (element, unit) in topology.elements().iter().zip(&settings.units) {
         let accounts = element.accounts.iter().filter_map(|id| topology.representative(*id));
-        let names: Vec<_> = accounts.map(|entry| entry.id.name.to_string()).collect();
+        let names: Vec<_> = accounts.map(|entry| called(topology, entry)).collect();
         let names = match (names.is_empty(), &unit.scope) {
             (false, _) => names.join(", "),
             (true, Scope::WholeStore) => "no account in the store".to_owned(),

@@ -3,6 +3,7 @@
 //! Built from checked [`Settings`] and what the store knows; a reload builds a new one, in which equal identities and
 //! equal unit names keep their ids. Nothing in it changes afterwards.
 
+mod aliases;
 mod build;
 mod identity;
 mod names;

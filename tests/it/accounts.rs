@@ -33,7 +33,7 @@ async fn a_change_is_in_the_file_and_in_force_when_it_is_answered() {
     let put = world.changed("PUT", "anthropic%2Fa/priority", json!({"priority": 3})).await;
     assert_eq!(put["account"]["priority"], 3);
     assert!(world.config().contains("priority = 3 # mine\n"), "{}", world.config());
-    assert_eq!(world.changed("DELETE", "b", json!({})).await, json!({"removed": "anthropic/b"}));
+    assert_eq!(world.changed("DELETE", "b", json!({})).await, json!({"removed": "anthropic/b", "notes": []}));
     assert!(!world.config().contains("\"b\""));
     let left: Vec<_> = world.pool().await.providers[0].accounts.iter().map(|a| a.name.clone()).collect();
     assert_eq!(left, ["a"]);

@@ -105,6 +105,26 @@ async fn where_there_is_a_list_the_entry_is_told_and_written_on_request() {
     world.turn("s", false).await.served_by("backup");
 }
 
+/// Two names of one account are told at once, with the one that counts: here a token for inference alone, since it comes
+/// first.
+#[tokio::test]
+async fn what_is_saved_twice_says_so_and_which_one_counts() {
+    let world = world(WHOLE_STORE).await;
+    let first = world.add(json!({"name": "bk3", "secret": world.secret("token"), "uuid": "u-1"})).await.json();
+    assert_eq!(first["aliases"], json!([]), "{first}");
+    let login = crate::support::login(&world.sim, "first").to_string();
+    let second = json!({"name": "work2", "kind": "oauth", "secret": login, "uuid": "u-1"});
+    let second = world.add(second).await.json();
+    assert_eq!(second["aliases"], json!(["anthropic/bk3"]), "{second}");
+    let note = "anthropic/work2 is the same account as anthropic/bk3; anthropic/bk3 counts: only its secret and settings \
+                are used (a setup token, for inference alone). Disable or remove it to use work2 instead";
+    assert_eq!(second["notes"][0], note, "{second}");
+    world.turn("s", false).await.served_by("bk3");
+    let replaced = world.rpc("accounts.replace", json!({"account": "bk3", "secret": world.secret("token")})).await;
+    let said = replaced["result"]["notes"].to_string();
+    assert!(said.contains("anthropic/bk3 is the same account as anthropic/work2; anthropic/bk3 counts"), "{replaced}");
+}
+
 /// A scope that names the account takes it up without a word more.
 #[tokio::test]
 async fn a_scope_that_names_it_has_it_at_once() {

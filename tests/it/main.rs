@@ -14,6 +14,7 @@ mod access;
 mod accounts;
 mod accounts_add;
 mod agreement;
+mod aliases;
 mod amplification;
 mod binary;
 mod budgets;

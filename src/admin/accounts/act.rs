@@ -66,5 +66,6 @@ pub(super) async fn answer(call: &Call, account: AccountId, name: &str) -> Resul
     let shown = shown.ok_or_else(|| {
         Fault::new(FaultKind::Unprocessable, format!("this version cannot use the provider of {name:?} yet"))
     })?;
-    Ok(AccountAnswer { account: shown })
+    let named = named.map_or_else(|| shown.id.clone(), |entry| entry.id.to_string());
+    Ok(AccountAnswer { account: shown, named, notes: Vec::new() })
 }

@@ -1,4 +1,5 @@
-//! What an operator changes of an account in the configuration: on, off, its priority, or that it is there at all.
+//! What an operator changes of an account in the configuration: on, off, its priority, or that it is there at all. It is
+//! the entry of that name that is changed; other entries of the same account stay.
 //!
 //! The file is changed first, then put in force, then it is answered: the answer shows the account as it is from now on.
 
@@ -12,7 +13,7 @@ use super::list::AccountAnswer;
 use crate::admin::desk::AmendFault;
 use crate::admin::fault::{Fault, FaultKind};
 use crate::admin::verb::{ACCOUNT_NAME, Call};
-use crate::amend::{AmendError, Change, FileError, concerned};
+use crate::amend::{AmendError, Change, FileError, concerned, sequel};
 
 /// An account and its priority.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -29,8 +30,10 @@ pub(in crate::admin) struct Priority {
 /// What is not configured any more.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RemovedAnswer {
-    /// The account's `provider/name`.
+    /// The `provider/name` of the entry.
     pub removed: String,
+    /// What is to be known besides: the name by which the account goes on.
+    pub notes: Vec<String>,
 }
 
 /// Switches an account on in the configuration.
@@ -50,29 +53,31 @@ pub(in crate::admin) async fn priority(call: Call, to: Priority) -> Result<Accou
 
 /// Takes an account's entry out of the configuration.
 pub(in crate::admin) async fn remove(call: Call, which: Which) -> Result<RemovedAnswer, Fault> {
-    let entry = call.live.topology.entry_named(&which.account)?.id.clone();
-    put(&call, &entry, Change::Remove).await?;
-    Ok(RemovedAnswer { removed: entry.to_string() })
+    let (entries, account) = concerned(&call.live.topology, &which.account, Change::Remove)?;
+    put(&call, &entries, Change::Remove).await?;
+    let sequel = sequel(&call.desk.live.load().topology, account, &entries, Change::Remove);
+    Ok(RemovedAnswer { removed: entries[0].to_string(), notes: Vec::from_iter(sequel) })
 }
 
 async fn amend(call: Call, name: String, change: Change) -> Result<AccountAnswer, Fault> {
     let topology = &call.live.topology;
-    let account = topology.account_named(&name)?;
-    let entry = topology.entry_named(&name).ok().or_else(|| topology.representative(account));
-    let entry = entry.filter(|_| topology.roster().accounts.contains_key(&account)).map(|entry| entry.id.clone());
-    let entry = entry.ok_or_else(|| {
-        Fault::new(FaultKind::Unprocessable, format!("this version cannot use the provider of {name:?} yet"))
-    })?;
-    put(&call, &entry, change).await?;
+    let (entries, account) = concerned(topology, &name, change)?;
+    if !topology.roster().accounts.contains_key(&account) {
+        let text = format!("this version cannot use the provider of {name:?} yet");
+        return Err(Fault::new(FaultKind::Unprocessable, text));
+    }
+    put(&call, &entries, change).await?;
     // What was asked under one configuration is answered under the next.
     let call = Call { live: call.desk.live.load_full(), ..call };
-    let account = call.live.topology.account_named(&entry.to_string())?;
-    answer(&call, account, &entry.to_string()).await
+    let name = entries[0].to_string();
+    let account = call.live.topology.account_named(&name)?;
+    let answer = answer(&call, account, &name).await?;
+    let sequel = sequel(&call.live.topology, account, &entries, change);
+    Ok(AccountAnswer { notes: Vec::from_iter(sequel), ..answer })
 }
 
-async fn put(call: &Call, entry: &EntryId, change: Change) -> Result<(), Fault> {
-    let entries = concerned(&call.live.topology, entry, change);
-    let done = call.desk.keeper.amend(entries, change).await;
+async fn put(call: &Call, entries: &[EntryId], change: Change) -> Result<(), Fault> {
+    let done = call.desk.keeper.amend(entries.to_vec(), change).await;
     done.map(drop).map_err(|why| fault(call, &why, change))
 }
 

@@ -22,6 +22,10 @@ pub struct AccountsView {
 pub struct AccountAnswer {
     /// The account as it stands now.
     pub account: ListedAccount,
+    /// The `provider/name` that was meant: the account's own, or an alias of it.
+    pub named: String,
+    /// What is to be known besides.
+    pub notes: Vec<String>,
 }
 
 /// One account of one provider.
@@ -62,8 +66,7 @@ pub(super) async fn show(call: &Call, entry: &Entry) -> Option<ListedAccount> {
 fn listed(call: &Call, look: &Look<'_>, element: &Element, id: AccountId) -> Option<ListedAccount> {
     let standing = look.account(element, id)?;
     let topology = &call.live.topology;
-    let own = topology.entries().iter().find(|e| *e.id.provider == *element.name && *e.id.name == *standing.name);
-    let entry = own.or_else(|| topology.representative(id))?;
+    let entry = topology.shown_in(element, id).or_else(|| topology.representative(id))?;
     Some(ListedAccount {
         id: format!("{}/{}", element.name, standing.name),
         provider: element.name.to_string(),

@@ -19,6 +19,8 @@ pub struct ProbeAnswer {
     pub summary: String,
     /// The provider's status; null if it was not asked, or did not answer.
     pub status: Option<u16>,
+    /// The `provider/name` that was meant: the account's own, or an alias of it.
+    pub named: String,
     /// The account as it stands now; null if this version cannot use its provider yet.
     pub account: Option<ListedAccount>,
 }
@@ -55,12 +57,19 @@ pub(in crate::admin) async fn probe(call: Call, which: Which) -> Result<ProbeAns
     {
         deliver(&call, account, HealthEvent::Probed { verdict, generation, sent_at, by: AskedBy::Operator }).await?;
     }
-    let shown = if is_used { Some(answer(&call, account, &which.account).await?.account) } else { None };
+    let shown = if is_used { Some(answer(&call, account, &which.account).await?) } else { None };
+    let named = shown.as_ref().map_or_else(|| which.account.clone(), |answer| answer.named.clone());
     let (verdict, summary) = match &checked {
         Ok(checked) => said(checked),
         Err(why) => unasked(*why),
     };
-    Ok(ProbeAnswer { verdict, summary, status: checked.ok().and_then(|checked| checked.status), account: shown })
+    Ok(ProbeAnswer {
+        verdict,
+        summary,
+        status: checked.ok().and_then(|checked| checked.status),
+        named,
+        account: shown.map(|answer| answer.account),
+    })
 }
 
 fn said(checked: &Checked) -> (ProbeVerdict, String) {

@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::act::deliver;
 use super::list::kind;
 use crate::admin::fault::Fault;
+use crate::admin::pool::names;
 use crate::admin::verb::Call;
 use crate::amend::{Change, Form, entry_to_add, form_of};
-use crate::config::topology::{Topology, Usable};
+use crate::config::topology::{Entry, Topology, Usable};
 use crate::credentials::{Destination, Proof, Saved, SecretSource};
 
 /// A credential that was saved.
@@ -24,6 +25,9 @@ pub struct SavedAnswer {
     pub check: SavedCheck,
     /// Its file in the account store.
     pub file: String,
+    /// Other names of the same account, by their `provider/name`.
+    #[serde(default)]
+    pub aliases: Vec<String>,
     /// The pools in which it stands now, by its `provider/name` there.
     pub in_use: Vec<String>,
     /// What to add to the configuration, where it stands in none.
@@ -108,6 +112,8 @@ impl SavedAnswer {
         let in_use = places(topology, saved);
         let is_built = topology.elements().iter().any(|e| *e.name == *to.provider && e.usable == Usable::Yes);
         let mut notes = Vec::new();
+        let same = Same::found(topology, to, &entry, saved);
+        notes.extend(same.said(&entry));
         if saved.proof == Proof::Pending {
             notes.push(unverified(saved.status));
         }
@@ -130,6 +136,7 @@ impl SavedAnswer {
             file: saved.path.display().to_string(),
             entry: (in_use.is_empty() && is_built).then(|| entry_to_add(&entry, form)),
             in_use,
+            aliases: names(same.others.iter().copied()),
             notes,
         }
     }
@@ -137,6 +144,50 @@ impl SavedAnswer {
     fn with(mut self, notes: Vec<String>) -> Self {
         self.notes.extend(notes);
         self
+    }
+}
+
+/// The other entries of an account that was saved, and which of all stands for it.
+struct Same<'t> {
+    others: Vec<&'t Entry>,
+    stands: Option<&'t Entry>,
+}
+
+impl<'t> Same<'t> {
+    fn found(topology: &'t Topology, to: &Destination, id: &EntryId, saved: &Saved) -> Self {
+        if let Some(entry) = topology.entry(id) {
+            return Self { others: topology.aliases(entry).collect(), stands: topology.stood_for_by(entry) };
+        }
+        // In no pool yet: known by what it says of its owner.
+        let is_family = |entry: &Entry| topology.elements().get(entry.element).is_some_and(|e| e.family == to.family);
+        let is_same = |entry: &&Entry| saved.uuid.is_some() && entry.uuid == saved.uuid && is_family(entry);
+        let others: Vec<_> = topology.entries().iter().filter(is_same).collect();
+        Self { stands: others.first().copied(), others }
+    }
+
+    fn said(&self, id: &EntryId) -> Option<String> {
+        if self.others.is_empty() {
+            return None;
+        }
+        let others = names(self.others.iter().copied()).join(", ");
+        let which = match self.stands {
+            Some(stands) => format!(
+                "{} counts: only its secret and settings are used{}. Disable or remove it to use {} instead",
+                stands.id,
+                limited(stands.kind),
+                id.name
+            ),
+            None => format!("{id} counts: only its secret and settings are used"),
+        };
+        Some(format!("{id} is the same account as {others}; {which}"))
+    }
+}
+
+/// What a secret of this kind cannot do that a login can.
+fn limited(kind: CredentialKind) -> &'static str {
+    match kind {
+        CredentialKind::SetupToken => " (a setup token, for inference alone)",
+        CredentialKind::Oauth | CredentialKind::ApiKey | CredentialKind::Keychain | CredentialKind::None => "",
     }
 }
 

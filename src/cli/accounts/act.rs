@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::admin::AccountAnswer;
 use crate::cli::control::Control;
-use crate::cli::words::label;
+use crate::cli::words::{label, same};
 use crate::cli::{Ended, Exit, Globals, say};
 
 const NO_DAEMON: &str = "no daemon runs for this home, and what it remembers is not changed without it; start it with \
@@ -14,7 +14,8 @@ pub(super) async fn run(globals: &Globals, verb: &str, account: &str) -> anyhow:
     let Some(daemon) = Control::look(globals)? else {
         return Err(Ended::error(Exit::Unreachable, NO_DAEMON.to_owned()));
     };
-    let AccountAnswer { account } = daemon.call(verb, json!({ "account": account })).await?;
-    say(&format!("{}: {}\n", account.id, label(&account.standing)))?;
+    let AccountAnswer { account, named, notes } = daemon.call(verb, json!({ "account": account })).await?;
+    let notes = notes.iter().fold(String::new(), |text, note| format!("{text}; {note}"));
+    say(&format!("{}: {}{notes}\n", same(&named, &account.id), label(&account.standing)))?;
     Ok(Exit::Done)
 }

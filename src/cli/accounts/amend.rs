@@ -9,13 +9,12 @@ use duduclaw_actors::roster::Switch;
 use serde_json::{Value, json};
 
 use crate::admin::{AccountAnswer, RemovedAnswer};
-use crate::amend::{Amended, Change, concerned};
+use crate::amend::{Amended, Change, concerned, sequel};
 use crate::app::Configuration;
 use crate::cli::control::Control;
 use crate::cli::words::label;
 use crate::cli::{Ended, Exit, Globals, say};
 use crate::config::surroundings::Machine;
-use crate::config::topology::{NameError, Topology};
 
 /// What somebody wants of an account's entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,11 +46,16 @@ pub(super) async fn run(globals: &Globals, account: &str, change: Wish) -> anyho
 async fn by_daemon(daemon: &Control, account: &str, change: Wish) -> anyhow::Result<String> {
     let (verb, params) = asked(account, change);
     if change == Wish::Remove {
-        let RemovedAnswer { removed } = daemon.call(verb, params).await?;
-        return Ok(format!("{removed}: removed from the configuration; its login stays where it is"));
+        let RemovedAnswer { removed, notes } = daemon.call(verb, params).await?;
+        return Ok(with(&format!("{removed}: {}", done(change)), &notes));
     }
-    let AccountAnswer { account } = daemon.call(verb, params).await?;
-    Ok(format!("{}: {}, priority {}", account.id, label(&account.standing), account.standing.priority))
+    let AccountAnswer { account, named, notes } = daemon.call(verb, params).await?;
+    if named != account.id {
+        let now = format!("{}, priority {}", label(&account.standing), account.standing.priority);
+        return Ok(format!("{} ({now})", with(&format!("{named}: {}", done(change)), &notes)));
+    }
+    let now = format!("{named}: {}, priority {}", label(&account.standing), account.standing.priority);
+    Ok(with(&now, &notes))
 }
 
 fn asked(account: &str, change: Wish) -> (&'static str, Value) {
@@ -69,33 +73,35 @@ fn by_ourselves(globals: &Globals, account: &str, change: Wish) -> anyhow::Resul
     let Some(ready) = loaded.ready else {
         bail!("the configuration has errors, so it is not changed; `duduclaw check` shows them");
     };
-    let entry = meant(&ready.topology, account, change).map_err(|why| failed(&why.to_string(), Some(why.hint())))?;
-    let entries = concerned(&ready.topology, &entry, change.change());
+    let concerned = concerned(&ready.topology, account, change.change());
+    let (entries, account) = concerned.map_err(|why| failed(&why.to_string(), Some(why.hint())))?;
     let done = configuration.trial().and_then(|trial| trial.amend(&entries, change.change()));
     let done = done.map_err(|why| failed(&why.to_string(), why.hint(&ready.topology, change.change())))?;
-    Ok(told(&entry, change, done))
+    let after = configuration.load().ready.unwrap_or(ready);
+    let sequel = sequel(&after.topology, account, &entries, change.change());
+    Ok(with(&told(&entries[0], change, done), sequel.as_slice()))
 }
 
-fn meant(topology: &Topology, account: &str, change: Wish) -> Result<EntryId, NameError> {
-    if change == Wish::Remove {
-        return topology.entry_named(account).map(|entry| entry.id.clone());
+fn told(entry: &EntryId, change: Wish, amended: Amended) -> String {
+    let what = done(change);
+    match amended {
+        Amended::Written => format!("{entry}: {what}; it acts when a daemon starts"),
+        Amended::AsItWas => format!("{entry}: {what}; the configuration said so already"),
     }
-    let id = topology.account_named(account)?;
-    let entry = topology.entry_named(account).ok().or_else(|| topology.representative(id));
-    Ok(entry.expect("an account has an entry that represents it").id.clone())
 }
 
-fn told(entry: &EntryId, change: Wish, done: Amended) -> String {
-    let what = match change {
+/// What became of an entry.
+fn done(change: Wish) -> String {
+    match change {
         Wish::Switch(Switch::On) => "enabled".to_owned(),
         Wish::Switch(Switch::Off) => "disabled".to_owned(),
         Wish::Priority(priority) => format!("priority {priority}"),
         Wish::Remove => "removed from the configuration; its login stays where it is".to_owned(),
-    };
-    match done {
-        Amended::Written => format!("{entry}: {what}; it acts when a daemon starts"),
-        Amended::AsItWas => format!("{entry}: {what}; the configuration said so already"),
     }
+}
+
+fn with(text: &str, notes: &[String]) -> String {
+    notes.iter().fold(text.to_owned(), |text, note| format!("{text}; {note}"))
 }
 
 fn failed(why: &str, hint: Option<String>) -> anyhow::Error {

@@ -29,16 +29,25 @@ pub(super) async fn run(args: &ListArgs, globals: &Globals) -> anyhow::Result<Ex
 fn table(list: &AccountsView) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(["account", "kind", "state", "priority", "secret", "configured at"]);
+    let has_aliases = list.accounts.iter().any(|account| !account.standing.aliases.is_empty());
+    let aliases = has_aliases.then_some("aliases");
+    table.set_header(["account"].into_iter().chain(aliases).chain([
+        "kind",
+        "state",
+        "priority",
+        "secret",
+        "configured at",
+    ]));
     for account in &list.accounts {
-        table.add_row([
-            account.id.clone(),
+        let aliases = has_aliases.then(|| account.standing.aliases.join(", "));
+        let first = std::iter::once(account.id.clone()).chain(aliases);
+        table.add_row(first.chain([
             account.kind.replace('_', " "),
             label(&account.standing),
             account.standing.priority.to_string(),
             account.source.clone(),
             account.declared.clone(),
-        ]);
+        ]));
     }
     table.to_string()
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::admin::{ProbeAnswer, ProbeVerdict};
 use crate::cli::control::Control;
-use crate::cli::words::label;
+use crate::cli::words::{label, same};
 use crate::cli::{Exit, Globals, say};
 
 #[derive(Debug, Args)]
@@ -25,8 +25,8 @@ pub(super) async fn run(args: &ProbeArgs, globals: &Globals) -> anyhow::Result<E
         say(&format!("{}\n", serde_json::to_string_pretty(&said)?))?;
     } else {
         let (id, state) = match &said.account {
-            Some(account) => (account.id.as_str(), format!(" ({})", label(&account.standing))),
-            None => (args.account.as_str(), String::new()),
+            Some(account) => (same(&said.named, &account.id), format!(" ({})", label(&account.standing))),
+            None => (said.named.clone(), String::new()),
         };
         say(&format!("{id}: {}{state}\n", said.summary))?;
     }

@@ -50,9 +50,17 @@ impl Topology {
     /// # Errors
     /// When there is none, or several.
     pub fn account_named(&self, name: &str) -> Result<AccountId, NameError> {
+        self.entries_named(name).map(|found| found[0].account)
+    }
+
+    /// The entries of this name, all of one account.
+    ///
+    /// # Errors
+    /// When there is none, or they are of several accounts.
+    pub fn entries_named(&self, name: &str) -> Result<Vec<&Entry>, NameError> {
         let found = self.named(name)?;
-        let first = found[0].account;
-        if found.iter().all(|entry| entry.account == first) { Ok(first) } else { Err(ambiguous(name, &found)) }
+        let is_one = found.iter().all(|entry| entry.account == found[0].account);
+        if is_one { Ok(found) } else { Err(ambiguous(name, &found)) }
     }
 
     /// The one entry of this name.
