@@ -103,7 +103,7 @@ pub enum Command {
     Check(check::CheckArgs),
     /// Show the fleet: state, quota windows, waits.
     #[command(
-        after_help = "Example:\n  duduclaw status --watch\n  duduclaw status --json\n\nExit status: 0 all accounts serve, 3 some do not, 4 no daemon answers."
+        after_help = "Example:\n  duduclaw status --watch\n  duduclaw status --json\n\nExit status: 0 all accounts in use serve, 3 some do not, or none is in use, 4 no daemon answers."
     )]
     Status(status::StatusArgs),
     /// List accounts; add, pause, resume, clear, probe, switch or remove one.

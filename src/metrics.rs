@@ -194,6 +194,8 @@ impl Metrics {
             | EventKind::RequestHeld { .. }
             | EventKind::RequestReleased
             | EventKind::PoolExhausted { .. }
+            | EventKind::BudgetRefused { .. }
+            | EventKind::MessageArrived { .. }
             | EventKind::ClockStepped { .. }
             | EventKind::ConfigReloaded
             | EventKind::ConfigRefused { .. }

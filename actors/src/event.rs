@@ -1,6 +1,7 @@
 //! Everything that happens is one kind of event. The activity feed, metrics, the terminal's story and every page are
 //! made of these and of nothing else.
 
+mod kinds;
 mod summary;
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use crate::outcome::{Cause, Evidence, HoldScope, Usage};
 use crate::rows::{AttemptEnd, Figures};
 use crate::standing::{HoldKind, State, Stated};
 
+pub use kinds::KINDS;
 pub use summary::span;
 
 /// One thing that happened.
@@ -217,6 +219,16 @@ pub enum EventKind {
         /// Why, account by account.
         reasons: String,
     },
+    /// A request was refused for a budget or a count of whoever asked; the accounts are not concerned.
+    BudgetRefused {
+        /// The client, if it has a name.
+        client: Option<Arc<str>>,
+        /// Which budget, and what is left of it.
+        why: String,
+        /// When it begins anew.
+        #[serde(serialize_with = "civil")]
+        until: Deadline,
+    },
     /// The civil clock was stepped.
     ClockStepped {
         /// By how many milliseconds.
@@ -274,6 +286,8 @@ pub enum EventKind {
     },
     /// A message could not be delivered at first; it is tried again.
     MessageDelayed {
+        /// Its id.
+        message_id: Arc<str>,
         /// The channel.
         channel: Arc<str>,
         /// Whom in it.
@@ -281,8 +295,19 @@ pub enum EventKind {
         /// Why.
         why: String,
     },
+    /// A message arrived that had not arrived at once.
+    MessageArrived {
+        /// Its id.
+        message_id: Arc<str>,
+        /// The channel.
+        channel: Arc<str>,
+        /// Whom in it.
+        target: Arc<str>,
+    },
     /// A message was tried long enough and is given up.
     MessageLost {
+        /// Its id.
+        message_id: Arc<str>,
         /// The channel.
         channel: Arc<str>,
         /// Whom in it.

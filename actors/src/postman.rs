@@ -69,7 +69,7 @@ impl Post {
     pub fn restore(&self, records: &[Record], now: Timestamp) {
         for record in records {
             match serde_json::from_slice(&record.value) {
-                Ok(parcel) => lock(&self.outbox).put(parcel, now),
+                Ok(parcel) => lock(&self.outbox).put_back(parcel, now),
                 Err(error) => tracing::warn!(%error, "a message that was kept cannot be read, and is not sent"),
             }
         }

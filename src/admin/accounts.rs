@@ -3,6 +3,7 @@
 mod act;
 pub(super) mod add;
 mod amend;
+mod cure;
 mod list;
 mod probe;
 pub(super) mod saved;

@@ -1,14 +1,15 @@
 //! `activity.list`: what happened, as it was kept.
 
 use duduclaw_actors::activity::Entry;
-use duduclaw_actors::event::Severity;
+use duduclaw_actors::event::{KINDS, Severity};
 use duduclaw_actors::rows::{EventQuery, EventRow};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::fault::Fault;
+use super::fault::{Fault, FaultKind};
 use super::verb::Call;
+use crate::config::problem::nearest;
 use crate::config::topology::Topology;
 
 /// How many events are given when nothing is said, and at most.
@@ -122,12 +123,27 @@ impl Filter {
     pub(super) fn query(self, topology: &Topology, limit: usize) -> Result<EventQuery, Fault> {
         Ok(EventQuery {
             after: self.since.unwrap_or_default(),
-            kinds: self.kind.iter().flat_map(|kinds| kinds.split(',')).map(|kind| kind.trim().to_owned()).collect(),
+            kinds: self.kind.map(kinds).transpose()?.unwrap_or_default(),
             at_least: self.severity.map(Severity::from),
             account: self.account.map(|name| named(topology, name)).transpose()?,
             limit,
         })
     }
+}
+
+/// The kinds that are named, with commas between them.
+fn kinds(named: String) -> Result<Vec<String>, Fault> {
+    let known = |kind: &str| {
+        if KINDS.contains(&kind) {
+            return Ok(kind.to_owned());
+        }
+        let hint = match nearest(kind, KINDS) {
+            Some(nearest) => format!("the nearest is {nearest}"),
+            None => format!("there are {}", KINDS.join(", ")),
+        };
+        Err(Fault::new(FaultKind::NotFound, format!("there is no kind of event {kind:?}")).hint(hint))
+    };
+    named.split(',').map(|kind| known(kind.trim())).collect()
 }
 
 /// An account's full name. One that is not configured any more is known by its full name alone.

@@ -1,4 +1,5 @@
-//! `failures.list`: messages that could not be delivered at first, or at all, as they were kept.
+//! `failures.list`: messages that could not be delivered at first, or at all, and which of them arrived after all, as that
+//! was kept.
 
 use duduclaw_actors::rows::EventQuery;
 use schemars::JsonSchema;
@@ -16,6 +17,7 @@ const USUAL: usize = 100;
 /// The kinds of events that tell of a message.
 const DELAYED: &str = "message_delayed";
 const LOST: &str = "message_lost";
+const ARRIVED: &str = "message_arrived";
 
 /// Which failures are wanted.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -35,7 +37,7 @@ impl FailuresAsk {
     /// The same, asked of the store.
     #[must_use]
     pub fn query(&self) -> EventQuery {
-        let kinds: &[&str] = if self.lost == Some(true) { &[LOST] } else { &[DELAYED, LOST] };
+        let kinds: &[&str] = if self.lost == Some(true) { &[LOST] } else { &[DELAYED, LOST, ARRIVED] };
         EventQuery {
             after: self.since.unwrap_or_default(),
             kinds: kinds.iter().map(|kind| (*kind).to_owned()).collect(),

@@ -102,6 +102,7 @@ pub enum RoutePlace {
 
 /// Where it would go.
 pub(super) async fn explain(call: Call, question: Question) -> Result<RouteView, Fault> {
+    known_client(&call, question.client.as_deref())?;
     let (topology, prices) = (Arc::clone(&call.live.topology), &call.live.settings.prices);
     let principal = Arc::new(Principal { client: question.client.as_deref().map(Arc::from), ..Principal::default() });
     let conversation = conversation(&question, &principal)?;
@@ -121,6 +122,21 @@ pub(super) async fn explain(call: Call, question: Question) -> Result<RouteView,
         });
     }
     Ok(RouteView { model: question.model, upstreams })
+}
+
+/// A client that does not exist goes nowhere.
+fn known_client(call: &Call, named: Option<&str>) -> Result<(), Fault> {
+    let Some(named) = named else { return Ok(()) };
+    let gate = call.live.settings.server.auth.as_ref();
+    let names: Vec<_> = gate.iter().flat_map(|gate| gate.clients.iter()).map(|client| &*client.name).collect();
+    if names.contains(&named) {
+        return Ok(());
+    }
+    let hint = match names.is_empty() {
+        true => "the gateway asks for no token, so it knows no client".to_owned(),
+        false => format!("there are {}", names.join(", ")),
+    };
+    Err(Fault::new(FaultKind::NotFound, format!("there is no client {named:?}")).hint(hint))
 }
 
 /// The upstreams of the model's chain, or the one that is named.

@@ -40,8 +40,11 @@ pub struct ActivityArgs {
 
 pub(super) async fn run(args: ActivityArgs, globals: &Globals) -> Result<Exit> {
     let daemon = Control::find(globals)?;
-    let mut last = past(&args, &daemon).await?;
+    let (mut last, found) = past(&args, &daemon).await?;
     if !args.follow {
+        if found == 0 && args.limit > 0 {
+            eprintln!("duduclaw: nothing that is remembered matches");
+        }
         return Ok(Exit::Done);
     }
     let mut daemon = Some(daemon);
@@ -55,14 +58,14 @@ pub(super) async fn run(args: ActivityArgs, globals: &Globals) -> Result<Exit> {
     }
 }
 
-/// Shows what happened; gives the number to go on with.
-async fn past(args: &ActivityArgs, daemon: &Control) -> Result<u64> {
+/// Shows what happened; gives the number to go on with, and how many there were.
+async fn past(args: &ActivityArgs, daemon: &Control) -> Result<(u64, usize)> {
     let mut params = wanted(args);
     params.insert("limit".to_owned(), json!(args.limit.max(1)));
     let found: ActivityView = daemon.call("activity.list", params.into()).await?;
     let shown = found.events.iter().skip(if args.limit == 0 { found.events.len() } else { 0 });
     shown.into_iter().try_for_each(|event| show(args, event))?;
-    Ok(found.last)
+    Ok((found.last, found.events.len()))
 }
 
 /// Shows what happens until the stream ends; gives the number to go on with.

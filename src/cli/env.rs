@@ -17,7 +17,8 @@ pub struct EnvArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Shell {
-    /// sh, bash, zsh and their kin.
+    /// Also bash, zsh, dash and ksh, which read the same.
+    #[value(aliases = ["bash", "zsh", "dash", "ksh"])]
     Sh,
     /// fish.
     Fish,

@@ -106,8 +106,12 @@ impl Store {
         if args.file.symlink_metadata().is_ok() {
             bail!("{} is there already, and is left as it is; name another file", args.file.display());
         }
+        let files = self.files()?;
+        if files.is_empty() {
+            bail!("no account is stored in {}: there is nothing to carry", self.ready.settings.accounts_dir.display());
+        }
         let passphrase = args.passphrase.ask(Asked::Twice)?;
-        let (bytes, accounts) = export(&self.files()?, &self.sealer, &passphrase)?;
+        let (bytes, accounts) = export(&files, &self.sealer, &passphrase)?;
         write_new(&args.file, &bytes).with_context(|| format!("{} cannot be written", args.file.display()))?;
         say(&format!(
             "{accounts} accounts are in {}; logins that are renewed here from now on are not: use the file soon\n",

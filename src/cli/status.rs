@@ -36,6 +36,10 @@ pub(super) async fn run(args: StatusArgs, globals: &Globals) -> anyhow::Result<E
         hint("duduclaw: no account is configured; see `duduclaw check`");
         return Ok(Exit::Degraded);
     }
+    if let Some(nobody) = nobody(&pool) {
+        eprintln!("duduclaw: {nobody}");
+        return Ok(Exit::Degraded);
+    }
     let all_serve = pool.providers.iter().flat_map(|provider| &provider.accounts).all(is_well);
     Ok(if all_serve && pool.store.state != StoreWord::Failing { Exit::Done } else { Exit::Degraded })
 }
@@ -51,6 +55,16 @@ fn aliases(pool: &PoolView) -> String {
 fn cached(pool: &PoolView) -> String {
     let share = pool.cache_efficiency.map(|share| share * 100.0);
     share.map_or_else(String::new, |share| format!("The cache served {share:.0} % of the prompts of the last hour.\n"))
+}
+
+/// What is to be said where no account serves: each with what keeps it from it.
+fn nobody(pool: &PoolView) -> Option<String> {
+    let all = || pool.providers.iter().flat_map(|of| of.accounts.iter().map(move |account| (&of.name, account)));
+    if all().any(|(_, account)| account.available) {
+        return None;
+    }
+    let why: Vec<_> = all().map(|(of, account)| format!("{of}/{} is {}", account.name, label(account))).collect();
+    Some(format!("no account serves now: {}", why.join(", ")))
 }
 
 /// What is to be said of a store that is not fine.

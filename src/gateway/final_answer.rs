@@ -78,9 +78,15 @@ pub(super) fn make(exchange: &mut Exchange, verdicts: &Verdicts) -> Answer {
         return back.answer(&exchange.inbound.id);
     }
     exchange.gateway.holds.over(exchange.conversation.key);
-    let reasons = describe(verdicts, Naming::Names, now);
-    exchange.emit(EventKind::PoolExhausted { reasons }, Severity::Warning);
-    match remedy(verdicts, now) {
+    let remedy = remedy(verdicts, now);
+    let told = match remedy {
+        Remedy::Budget(over) => over_budget::told(&exchange.caller.principal, over, now),
+        Remedy::Wait { .. } | Remedy::BackOff { .. } | Remedy::Person | Remedy::Spent { .. } => {
+            EventKind::PoolExhausted { reasons: describe(verdicts, Naming::Names, now) }
+        }
+    };
+    exchange.emit(told, Severity::Warning);
+    match remedy {
         Remedy::Wait { until, stated, caps_only } => {
             wait(exchange, best, verdicts, Return { until, stated, caps_only }, why, now)
         }

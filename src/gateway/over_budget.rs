@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use duduclaw_actors::clock::{Deadline, Timestamp};
+use duduclaw_actors::event::EventKind;
 use duduclaw_actors::failover::ledger::{Limit, OverBudget, Whose};
 use duduclaw_actors::id::Principal;
 use duduclaw_actors::money::Micros;
@@ -12,9 +13,19 @@ use crate::gateway::reason::moment;
 
 /// The refusal.
 pub(super) fn refusal(asker: &Principal, over: OverBudget, now: Timestamp) -> ApiError {
-    let reset = Deadline::Wall(over.resets);
-    let (whose, until) = (owner(asker, over.whose), moment(reset, now));
-    let message = match over.limit {
+    let retry_after = Deadline::Wall(over.resets).remaining(now);
+    ApiError::OverBudget { message: words(asker, over, now), retry_after }
+}
+
+/// The same, as it is told to the feed: it concerns whoever asked, and no account.
+pub(super) fn told(asker: &Principal, over: OverBudget, now: Timestamp) -> EventKind {
+    let (client, until) = (asker.client.clone(), Deadline::Wall(over.resets));
+    EventKind::BudgetRefused { client, why: words(asker, over, now), until }
+}
+
+fn words(asker: &Principal, over: OverBudget, now: Timestamp) -> String {
+    let (whose, until) = (owner(asker, over.whose), moment(Deadline::Wall(over.resets), now));
+    match over.limit {
         Limit::Money { cap, left, asked } => {
             let left = left.max(Micros::ZERO);
             format!(
@@ -26,8 +37,7 @@ pub(super) fn refusal(asker: &Principal, over: OverBudget, now: Timestamp) -> Ap
             let requests = if cap == 1 { "request" } else { "requests" };
             format!("{whose} has made its {cap} {requests} of this month; the count begins anew at {until}")
         }
-    };
-    ApiError::OverBudget { message, retry_after: reset.remaining(now) }
+    }
 }
 
 fn owner(asker: &Principal, whose: Whose) -> String {

@@ -6,6 +6,7 @@ use duduclaw::gateway::fields::estimate::input_tokens;
 use duduclaw::sim::{AccountSpec, Ending, Fault, FaultRule, Record};
 use duduclaw_actors::billing::BillingCycle;
 use duduclaw_actors::clock::Clock;
+use duduclaw_actors::event::Severity;
 use duduclaw_actors::ports::Table;
 use serde_json::{Value, json};
 
@@ -120,6 +121,12 @@ async fn a_client_above_its_budget_is_told_which_and_until_when_and_nobody_is_as
     assert!(wait.abs_diff(u64::try_from(month.ends.as_secs() - world.now()).unwrap()) <= 2, "{wait}");
     assert_eq!(refused.header("x-duduclaw-account"), None);
     assert_eq!(world.hits("key"), 1);
+    let told = world.events.wait_for("budget_refused").await;
+    assert_eq!((&told["kind"]["client"], &told["severity"]), (&json!("laptop"), &json!("warning")), "{told}");
+    assert!(told["kind"]["until"].as_str().unwrap().ends_with("-01T00:00:00.000Z"), "{told}");
+    let last = world.events.all().into_iter().rfind(|event| event.severity == Severity::Warning).unwrap();
+    assert_eq!(last.summary(), format!("A request was refused: {text}."));
+    assert!(world.events.of("pool_exhausted").is_empty(), "the fleet is well");
     assert_eq!(world.as_client("others-token", &ask).await.status, 200, "another client has no limit");
 }
 

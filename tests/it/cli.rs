@@ -136,6 +136,42 @@ async fn the_status_shows_each_account_and_says_by_its_exit_code_whether_all_ser
 }
 
 #[tokio::test]
+async fn a_fleet_of_which_nobody_serves_is_no_success_and_says_why() {
+    let setting = Setting::with(&["a", "b"], "").await;
+    let mut daemon = setting.serve().await;
+    assert_eq!(setting.run(&["accounts", "pause", "a"]).await.0, 0);
+    let (code, _, err) = setting.run(&["status"]).await;
+    assert_eq!((code, err.as_str()), (0, ""), "the other serves");
+    assert_eq!(setting.run(&["accounts", "disable", "b"]).await.0, 0);
+    for arguments in [["status"].as_slice(), &["status", "--json"]] {
+        let (code, _, err) = setting.run(arguments).await;
+        let said = "duduclaw: no account serves now: anthropic/a is paused, anthropic/b is disabled\n";
+        assert_eq!((code, err.as_str()), (3, said));
+    }
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+#[tokio::test]
+async fn what_does_not_exist_is_refused_and_what_never_happened_is_said() {
+    let setting = Setting::with(&["a"], "").await;
+    let mut daemon = setting.serve().await;
+    let (code, out, err) = setting.run(&["activity", "--kind", "started,hold_begun"]).await;
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert!(err.contains("there is no kind of event \"hold_begun\"") && err.contains("nearest is hold_began"), "{err}");
+    let (code, _, err) = setting.run(&["activity", "--kind", "bogus", "--follow"]).await;
+    assert!(code == 1 && err.contains("there are state_changed, hold_began"), "{err}");
+    let (code, out, err) = setting.run(&["activity", "--kind", "outage_began"]).await;
+    assert_eq!((code, out.as_str(), err.as_str()), (0, "", "duduclaw: nothing that is remembered matches\n"));
+    let (code, out, err) = setting.run(&["activity", "--kind", "started"]).await;
+    assert!(code == 0 && out.contains("The gateway serves at") && err.is_empty(), "{out}{err}");
+    let route = ["route", "--explain", "--model", "claude-opus-5-5", "--client", "nope"];
+    let (code, _, err) = setting.run(&route).await;
+    assert!(code == 1 && err.contains("there is no client \"nope\"") && err.contains("knows no client"), "{err}");
+    assert_eq!(setting.run(&route[..4]).await.0, 0);
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+#[tokio::test]
 async fn the_variables_are_printed_for_each_shell() {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(
@@ -153,6 +189,11 @@ async fn the_variables_are_printed_for_each_shell() {
         let mut command = bare(home.path());
         command.args(arguments);
         insta::assert_snapshot!(arguments.join("-"), shown(home.path(), run(command).await));
+    }
+    for shell in ["sh", "bash", "zsh", "dash", "ksh"] {
+        let mut command = bare(home.path());
+        command.args(["env", "--shell", shell]);
+        insta::assert_snapshot!("env", shown(home.path(), run(command).await));
     }
 }
 

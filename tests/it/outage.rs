@@ -89,7 +89,7 @@ async fn an_outage_is_told_once_and_its_end_once() {
     let [(id, signature, body)] = &receiver.until(1).await[..] else { panic!("one message") };
     assert_eq!(body["id"], Value::from(id.as_str()));
     assert_eq!(body["accounts"], serde_json::json!(["anthropic/a", "anthropic/b"]));
-    assert!(body["text"].as_str().unwrap().contains("No login of provider anthropic works any more"), "{body}");
+    assert!(body["text"].as_str().unwrap().contains("No login or key of provider anthropic works any more"), "{body}");
     assert!(signature.starts_with("sha256=") && signature.len() == 71, "{signature}");
 
     // Tried again and refused again, it is still the same outage.
@@ -159,6 +159,11 @@ async fn a_message_is_sent_until_its_receiver_takes_it_always_under_the_same_id(
     assert!(id.starts_with("outage_began-provider:anthropic-"), "{id}");
     assert_eq!(body["kind"], "outage_began");
     assert_eq!(world.events.of("message_delayed").len(), 1, "told once, however often it is tried");
+    let arrived = world.events.wait_for("message_arrived").await;
+    assert_eq!(
+        (&arrived["kind"]["message_id"], &arrived["kind"]["target"]),
+        (&serde_json::json!(id), &serde_json::json!("ops"))
+    );
 }
 
 /// The feed's events of delivery are a list of their own.

@@ -152,3 +152,37 @@ async fn a_login_that_is_gone_is_shown_until_somebody_logs_in_again() {
         assert_eq!(daemon.stop().await, Some(0));
     }
 }
+
+/// Whoever has a key cannot log in with it, and a hold that clearing does not end says what does.
+#[tokio::test]
+async fn what_helps_a_refused_credential_is_said_by_its_kind() {
+    let world = World::with([AccountSpec::setup_token("token"), AccountSpec::api_key("key")]).start().await;
+    let cures = [
+        ("token", "the provider refuses the credential; set $"),
+        ("key", "the provider refuses the key; set $"),
+    ];
+    for (name, cure) in cures {
+        world.sim.fault(on_models(name, Fault::Unauthorized));
+        let said = world.probe(name).await;
+        assert!(said["summary"].as_str().unwrap().starts_with(cure), "{said}");
+    }
+    assert!(world.probe("key").await["summary"].as_str().unwrap().ends_with("knows the credential"));
+}
+
+#[tokio::test]
+async fn clearing_says_what_it_does_not_end_and_what_does() {
+    let world = World::with([AccountSpec::setup_token("a"), AccountSpec::oauth("b")])
+        .provider("strategy = \"failover\"")
+        .start()
+        .await;
+    world.sim.fault(FaultRule::next("a", 1, Fault::Unauthorized));
+    world.turn("s", false).await.served_by("b");
+    world.until_state("a", "auth_dead").await;
+    let cleared = world.rpc("accounts.clear", json!({"account": "a"})).await["result"].clone();
+    assert_eq!(cleared["account"]["state"], "auth_dead");
+    let note = cleared["notes"][0].as_str().unwrap();
+    let says = ["clearing does not end that", "claude setup-token", "duduclaw accounts probe anthropic/a"];
+    assert!(says.iter().all(|says| note.contains(says)), "{note}");
+    let well = world.rpc("accounts.clear", json!({"account": "b"})).await["result"].clone();
+    assert_eq!(well["notes"], json!([]));
+}

@@ -80,6 +80,16 @@ async fn without_anything_sealed_there_is_no_key_to_change() {
 }
 
 #[tokio::test]
+async fn where_nothing_is_stored_there_is_nothing_to_carry_and_no_file_is_made() {
+    let home = tempfile::tempdir().unwrap();
+    let parcel = home.path().join("parcel.json");
+    let words = ["export", parcel.to_str().unwrap(), "--stdin"];
+    let (code, _, err) = secrets(home.path(), &words, "a passphrase of some length\n").await;
+    assert!(code == 1 && err.contains("there is nothing to carry"), "{err}");
+    assert!(!parcel.exists());
+}
+
+#[tokio::test]
 async fn accounts_are_carried_to_another_home_under_a_passphrase_and_serve_there() {
     let mut world = sealed().await;
     let home = world.home.path().to_owned();

@@ -148,6 +148,8 @@ async fn usage_and_failures_are_known_without_a_daemon_and_nothing_is_changed_by
     assert_eq!((code, out.as_str()), (0, "Nothing was used since 2020-01-01 until 2021-01-01 (UTC).\n"));
     let (code, out, _) = run(setting.command(&["failures"])).await;
     assert_eq!((code, out.as_str()), (0, "Every message arrived at once, as far as is remembered.\n"));
+    let (code, out, _) = run(setting.command(&["failures", "--lost"])).await;
+    assert_eq!((code, out.as_str()), (0, "No message was lost, as far as is remembered.\n"));
     let (code, _, err) = run(setting.command(&["usage", "--since", "soon"])).await;
     assert!(code == 1 && err.contains("7d, 36h or 90m"), "{err}");
     assert_eq!(files(setting.home.path()), before);

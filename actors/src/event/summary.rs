@@ -62,6 +62,7 @@ impl Event {
             }
             EventKind::RequestReleased => "The waiting client has its answer.".to_owned(),
             EventKind::PoolExhausted { .. } => "A client was told that no account can serve.".to_owned(),
+            EventKind::BudgetRefused { why, .. } => format!("A request was refused: {why}."),
             EventKind::ClockStepped { by_ms } => format!("The clock was stepped by {by_ms} ms."),
             EventKind::ConfigReloaded => "A new configuration is in force.".to_owned(),
             EventKind::ConfigRefused { .. } => "A new configuration was refused.".to_owned(),
@@ -79,11 +80,14 @@ impl Event {
                 let lasted = span(Duration::from_secs(*lasted_secs));
                 format!("The outage of {} is over after {lasted}: {account} works again.", named(scope))
             }
-            EventKind::MessageDelayed { channel, target, why } => {
+            EventKind::MessageDelayed { channel, target, why, .. } => {
                 format!("A message to {target} by {channel} is tried again: {why}.")
             }
-            EventKind::MessageLost { channel, target, why } => {
+            EventKind::MessageLost { channel, target, why, .. } => {
                 format!("A message to {target} by {channel} was given up: {why}.")
+            }
+            EventKind::MessageArrived { channel, target, .. } => {
+                format!("A message to {target} by {channel} arrived after all.")
             }
             EventKind::Draining => "The gateway is stopping; answers in flight are finished first.".to_owned(),
         }
@@ -93,7 +97,7 @@ impl Event {
 fn outage(scope: &ScopeKey, accounts: usize) -> String {
     let accounts = if accounts == 1 { "its one account".to_owned() } else { format!("all its {accounts} accounts") };
     format!(
-        "No login of {} works any more ({accounts}): scheduled work and replies that need it have stopped. Look at the \
+        "No login or key of {} works any more ({accounts}): scheduled work and replies that need it have stopped. Look at the \
          accounts: `duduclaw status`.",
         named(scope)
     )

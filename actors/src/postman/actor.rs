@@ -98,8 +98,11 @@ impl State {
     }
 
     fn delivered(&self, id: &str) {
-        lock(&self.args.outbox).delivered(id);
+        let late = lock(&self.args.outbox).delivered(id);
         self.args.journal.forget(Table::Outbox, id.to_owned());
+        if let Some(Parcel { target: Target { channel, name: target }, .. }) = late {
+            self.emit(EventKind::MessageArrived { message_id: id.into(), channel, target }, Severity::Info);
+        }
     }
 
     fn failed(&self, id: &str, why: String) {
@@ -108,12 +111,12 @@ impl State {
             Failed::Again => tracing::warn!(id, why, "a message could not be delivered; it is tried again"),
             Failed::Gone => {}
             Failed::First(Target { channel, name: target }) => {
-                self.emit(EventKind::MessageDelayed { channel, target, why }, Severity::Warning);
+                self.emit(EventKind::MessageDelayed { message_id: id.into(), channel, target, why }, Severity::Warning);
             }
             Failed::GivenUp(parcel) => {
                 self.args.journal.forget(Table::Outbox, id.to_owned());
                 let Target { channel, name: target } = parcel.target;
-                self.emit(EventKind::MessageLost { channel, target, why }, Severity::Error);
+                self.emit(EventKind::MessageLost { message_id: id.into(), channel, target, why }, Severity::Error);
             }
         }
     }

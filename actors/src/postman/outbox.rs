@@ -55,7 +55,17 @@ pub struct Outbox {
 struct Waiting {
     parcel: Parcel,
     failures: u32,
+    since: Since,
     next: Next,
+}
+
+/// Since when a message waits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Since {
+    /// It was written in this run.
+    Now,
+    /// It did not arrive in an earlier run.
+    Before,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,8 +77,17 @@ enum Next {
 impl Outbox {
     /// Takes a message in, to be delivered at once; one that is known already stays as it is.
     pub fn put(&mut self, parcel: Parcel, now: Timestamp) {
+        self.take_in(parcel, Since::Now, now);
+    }
+
+    /// Takes a message in that an earlier run could not deliver.
+    pub fn put_back(&mut self, parcel: Parcel, now: Timestamp) {
+        self.take_in(parcel, Since::Before, now);
+    }
+
+    fn take_in(&mut self, parcel: Parcel, since: Since, now: Timestamp) {
         let next = Next::Try(Deadline::after(now, Duration::ZERO));
-        self.waiting.entry(parcel.id.clone()).or_insert(Waiting { parcel, failures: 0, next });
+        self.waiting.entry(parcel.id.clone()).or_insert(Waiting { parcel, failures: 0, since, next });
     }
 
     /// Those whose time has come; they are on their way from now on.
@@ -81,9 +100,10 @@ impl Outbox {
         taken.collect()
     }
 
-    /// Its receiver took it.
-    pub fn delivered(&mut self, id: &str) {
-        self.waiting.remove(id);
+    /// Its receiver took it. One that had not arrived at once is given back.
+    pub fn delivered(&mut self, id: &str) -> Option<Parcel> {
+        let late = |waiting: &Waiting| waiting.failures > 0 || waiting.since == Since::Before;
+        self.waiting.remove(id).filter(late).map(|waiting| waiting.parcel)
     }
 
     /// Its receiver did not take it.
@@ -140,7 +160,7 @@ mod tests {
         assert_eq!(ids(&outbox.take_due(at(0))), ["a"]);
         outbox.put(parcel("a"), at(0));
         assert!(outbox.take_due(at(100)).is_empty(), "it is on its way");
-        outbox.delivered("a");
+        assert_eq!(outbox.delivered("a"), None, "it arrived at once");
         assert_eq!(outbox.next_deadline(at(100)), None);
     }
 
@@ -159,6 +179,19 @@ mod tests {
             now = now.plus(next.remaining(now));
         }
         assert_eq!(waits, [5, 10, 20, 40, 80, 160, 320, 640, 900, 900]);
+    }
+
+    #[test]
+    fn what_arrives_late_is_told_apart_also_over_a_restart() {
+        let mut outbox = Outbox::default();
+        outbox.put(parcel("a"), at(0));
+        outbox.take_due(at(0));
+        outbox.failed("a", at(0));
+        assert_eq!(outbox.delivered("a"), Some(parcel("a")));
+        assert_eq!(outbox.delivered("a"), None, "it is told once");
+        outbox.put_back(parcel("b"), at(9));
+        outbox.take_due(at(9));
+        assert_eq!(outbox.delivered("b"), Some(parcel("b")));
     }
 
     #[test]

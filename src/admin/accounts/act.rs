@@ -9,6 +9,7 @@ use duduclaw_actors::id::AccountId;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::cure::uncleared;
 use super::list::{AccountAnswer, show};
 use crate::admin::fault::{Fault, FaultKind};
 use crate::admin::verb::{ACCOUNT_NAME, Call};
@@ -34,7 +35,11 @@ pub(in crate::admin) async fn resume(call: Call, which: Which) -> Result<Account
 
 /// Ends an account's waits for quota and budget, and forgets the figures behind them.
 pub(in crate::admin) async fn clear(call: Call, which: Which) -> Result<AccountAnswer, Fault> {
-    tell(&call, &which, HealthEvent::Cleared).await
+    let told = tell(&call, &which, HealthEvent::Cleared).await?;
+    let topology = &call.live.topology;
+    let stands = topology.representative(topology.account_named(&which.account)?);
+    let notes = stands.and_then(|entry| uncleared(&told.account.standing, entry));
+    Ok(AccountAnswer { notes: Vec::from_iter(notes), ..told })
 }
 
 async fn tell(call: &Call, which: &Which, event: HealthEvent<'static>) -> Result<AccountAnswer, Fault> {

@@ -1,13 +1,16 @@
 //! `accounts.probe`: asks the provider now whether it knows an account's credential, and tells the account.
 
 use duduclaw_actors::account::health::{AskedBy, HealthEvent, Verdict};
+use duduclaw_actors::id::CredentialKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::act::{Which, answer, deliver};
+use super::cure::cure;
 use super::list::ListedAccount;
 use crate::admin::fault::{Fault, FaultKind};
 use crate::admin::verb::Call;
+use crate::config::topology::Entry;
 use crate::credentials::{Checked, NotNow, Subject};
 
 /// What a check said.
@@ -60,7 +63,7 @@ pub(in crate::admin) async fn probe(call: Call, which: Which) -> Result<ProbeAns
     let shown = if is_used { Some(answer(&call, account, &which.account).await?) } else { None };
     let named = shown.as_ref().map_or_else(|| which.account.clone(), |answer| answer.named.clone());
     let (verdict, summary) = match &checked {
-        Ok(checked) => said(checked),
+        Ok(checked) => said(checked, topology.representative(account)),
         Err(why) => unasked(*why),
     };
     Ok(ProbeAnswer {
@@ -72,14 +75,20 @@ pub(in crate::admin) async fn probe(call: Call, which: Which) -> Result<ProbeAns
     })
 }
 
-fn said(checked: &Checked) -> (ProbeVerdict, String) {
+fn said(checked: &Checked, entry: Option<&Entry>) -> (ProbeVerdict, String) {
+    let refused = || match entry.map(|entry| (entry.kind, cure(entry))) {
+        Some((CredentialKind::ApiKey, cure)) => format!("the provider refuses the key; {cure}"),
+        Some((_, cure)) => format!("the provider refuses the credential; {cure}"),
+        None => "the provider refuses the credential".to_owned(),
+    };
     let (verdict, text) = match checked.verdict {
-        Verdict::Valid => (ProbeVerdict::Valid, "the provider knows the credential"),
-        Verdict::InvalidToken => (ProbeVerdict::InvalidToken, "the provider refuses the credential; log in again"),
+        Verdict::Valid => (ProbeVerdict::Valid, "the provider knows the credential".to_owned()),
+        Verdict::InvalidToken => (ProbeVerdict::InvalidToken, refused()),
         Verdict::OrgRefused => {
-            (ProbeVerdict::OrgRefused, "the organisation refuses it; use an API key, or ask its administrator")
+            let text = "the organisation refuses it; use an API key, or ask its administrator";
+            (ProbeVerdict::OrgRefused, text.to_owned())
         }
-        Verdict::Undecided => (ProbeVerdict::Undecided, "nothing was learnt of the credential"),
+        Verdict::Undecided => (ProbeVerdict::Undecided, "nothing was learnt of the credential".to_owned()),
     };
     let how = match (checked.verdict, checked.status) {
         (Verdict::Undecided, Some(status)) => format!(": the provider answered {status}"),

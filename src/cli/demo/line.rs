@@ -103,6 +103,7 @@ fn mark(kind: &EventKind) -> Option<Mark> {
         | EventKind::CredentialExpiring { .. }
         | EventKind::FailedOver { .. }
         | EventKind::PoolExhausted { .. }
+        | EventKind::BudgetRefused { .. }
         | EventKind::ConfigRefused { .. }
         | EventKind::ActorRestarted { .. }
         | EventKind::OutageBegan { .. }
@@ -117,6 +118,7 @@ fn mark(kind: &EventKind) -> Option<Mark> {
         | EventKind::RequestEnded { .. }
         | EventKind::RequestReleased
         | EventKind::OutageEnded { .. }
+        | EventKind::MessageArrived { .. }
         | EventKind::StoreHealed { .. }
         | EventKind::Started { .. } => Mark::Good,
         EventKind::ConversationMoved { .. }

@@ -1,7 +1,7 @@
 //! What a log line looks like: one JSON object, or words for people.
 //!
 //! An event of the fleet comes as a field named `event`, which holds it as JSON, since no two kinds of event have the
-//! same fields. Its members become fields of the line.
+//! same fields. Its members become fields of the line; one whose name the line has already is called `event_` and that.
 //!
 //! Never here: which lines are written, and where to.
 
@@ -24,6 +24,9 @@ const EVENT: &str = "event";
 const SAID: [&str; 2] = ["kind", "severity"];
 /// The field that a line's text comes in.
 const MESSAGE: &str = "message";
+
+/// The keys that every line has.
+const OWN: [&str; 4] = ["timestamp", "level", MESSAGE, "target"];
 
 /// Lines of JSON.
 #[derive(Clone, Copy, Debug)]
@@ -53,12 +56,23 @@ fn json(time: &str, event: &Event<'_>, fields: Fields) -> serde_json::Result<Str
     map.serialize_entry("timestamp", time)?;
     map.serialize_entry("level", event.metadata().level().as_str())?;
     map.serialize_entry(MESSAGE, &fields.message)?;
+    let mut taken: Vec<String> = OWN.iter().map(|name| (*name).to_owned()).collect();
     for (name, value) in fields.fields.into_iter().chain(fields.event) {
+        let name = free(name, &taken);
         map.serialize_entry(&name, &value)?;
+        taken.push(name);
     }
     map.serialize_entry("target", event.metadata().target())?;
     map.end()?;
     Ok(String::from_utf8_lossy(&line).into_owned())
+}
+
+/// A key that the line has not yet: one of the same name as another is called the event's.
+fn free(mut name: String, taken: &[String]) -> String {
+    while taken.contains(&name) {
+        name.insert_str(0, "event_");
+    }
+    name
 }
 
 impl<'w> FormatFields<'w> for Plain {
@@ -199,6 +213,34 @@ mod tests {
         assert_eq!(of("account"), "anthropic/b");
         assert!(!line.contains_key("request_id") && !line.contains_key("event"), "{line:?}");
         assert!(of("timestamp").as_str().is_some_and(|at| at.starts_with("20") && at.ends_with('Z')), "{line:?}");
+    }
+
+    /// What an event calls its own is never lost behind a key of the line, whichever that is.
+    #[test]
+    fn no_line_has_a_key_twice() {
+        let names = ["timestamp", "level", "message", "target", "seq", "severity", "account", "request_id", "kind"];
+        let event: Map<_, _> = names.iter().map(|name| ((*name).to_owned(), format!("its {name}").into())).collect();
+        let event = Value::from(event).to_string();
+        let sink = Sink::default();
+        let subscriber = tracing_subscriber::fmt().with_writer(sink.clone()).event_format(Json).finish();
+        tracing::subscriber::with_default(subscriber, || {
+            let event = event.as_str();
+            tracing::info!(seq = 7, severity = "info", account = "anthropic/b", request_id = "r", event, "said");
+            tracing::info!(level = "of a field", "said");
+        });
+        let text = sink.text();
+        for line in text.lines() {
+            let parsed: Map<String, Value> = serde_json::from_str(line).expect("a line of JSON");
+            for name in parsed.keys() {
+                assert_eq!(line.matches(&format!("\"{name}\":")).count(), 1, "{name}: {line}");
+            }
+        }
+        let first: Value = serde_json::from_str(text.lines().next().expect("a line")).expect("JSON");
+        for name in &names[..8] {
+            assert_eq!(first[format!("event_{name}")], format!("its {name}"), "{text}");
+        }
+        assert_eq!((&first["target"], &first["kind"]), (&module_path!().into(), &"its kind".into()));
+        assert!(text.contains("\"event_level\":\"of a field\""), "{text}");
     }
 
     #[test]
