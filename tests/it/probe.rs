@@ -157,10 +157,8 @@ async fn a_login_that_is_gone_is_shown_until_somebody_logs_in_again() {
 #[tokio::test]
 async fn what_helps_a_refused_credential_is_said_by_its_kind() {
     let world = World::with([AccountSpec::setup_token("token"), AccountSpec::api_key("key")]).start().await;
-    let cures = [
-        ("token", "the provider refuses the credential; set $"),
-        ("key", "the provider refuses the key; set $"),
-    ];
+    let cures =
+        [("token", "the provider refuses the credential; set $"), ("key", "the provider refuses the key; set $")];
     for (name, cure) in cures {
         world.sim.fault(on_models(name, Fault::Unauthorized));
         let said = world.probe(name).await;
