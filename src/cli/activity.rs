@@ -43,7 +43,7 @@ pub(super) async fn run(args: ActivityArgs, globals: &Globals) -> Result<Exit> {
     let (mut last, found) = past(&args, &daemon).await?;
     if !args.follow {
         if found == 0 && args.limit > 0 {
-            eprintln!("duduclaw: nothing that is remembered matches");
+            hint("duduclaw: nothing that is remembered matches");
         }
         return Ok(Exit::Done);
     }

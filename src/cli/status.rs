@@ -37,7 +37,7 @@ pub(super) async fn run(args: StatusArgs, globals: &Globals) -> anyhow::Result<E
         return Ok(Exit::Degraded);
     }
     if let Some(nobody) = nobody(&pool) {
-        eprintln!("duduclaw: {nobody}");
+        hint(&format!("duduclaw: {nobody}"));
         return Ok(Exit::Degraded);
     }
     let all_serve = pool.providers.iter().flat_map(|provider| &provider.accounts).all(is_well);
