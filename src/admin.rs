@@ -43,6 +43,7 @@ use self::keys::{HomeKey, Visitor};
 use self::rpc::{Item, Message, Params};
 use self::verb::{Call, Verb};
 use crate::config::operators::Access;
+use crate::config::topology::printable;
 use crate::gateway::answer::{self, Answer, json};
 use crate::gateway::arrival::Arrival;
 use crate::gateway::control::{Answering, Control};
@@ -212,7 +213,7 @@ impl Admin {
             request = asked.id,
             operator = &*asked.visitor.name,
             verb = verb.name,
-            account = on,
+            account = printable(&on),
             outcome,
             "control"
         );

@@ -19,7 +19,7 @@ use duduclaw_actors::roster::{Cap, Roster, Strategy, Switch, WindowCaps, WindowL
 use reqwest::Url;
 
 pub use identity::{Ids, Rekeyed};
-pub use names::NameError;
+pub use names::{NameError, printable};
 pub use resolve::{Binding, Chain, NoRoute, Step};
 
 use super::origin::BaseUrl;

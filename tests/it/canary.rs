@@ -128,6 +128,13 @@ async fn no_secret_comes_out_in_a_whole_life() {
     let added =
         json!({"name": "second", "provider": "anthropic", "secret": setting.sim.credentials("second").unwrap().token});
     heard.answer(client().post(format!("{url}/admin/api/accounts")).bearer_auth(&admin).json(&added)).await;
+    for verb in ["accounts.pause", "accounts.replace", "accounts.remove", "route.explain"] {
+        let params = json!({"account": "sk-ant-api03-CANARY", "secret": "sk-ant-api03-CANARY", "model": "m"});
+        let asked = json!({"jsonrpc": "2.0", "id": 1, "method": verb, "params": params});
+        heard.answer(client().post(format!("{url}/rpc")).bearer_auth(&admin).json(&asked)).await;
+        let only = json!({"jsonrpc": "2.0", "id": 1, "method": verb, "params": {"account": "sk-ant-api03-CANARY"}});
+        heard.answer(client().post(format!("{url}/rpc")).bearer_auth(&admin).json(&only)).await;
+    }
     let started = client().post(format!("{url}/admin/api/logins")).bearer_auth(&admin);
     let started = heard.answer(started.json(&json!({"name": "third", "provider": "anthropic"}))).await;
     let login = started["login"].as_str().unwrap_or_else(|| panic!("no login: {started}")).to_owned();

@@ -82,7 +82,7 @@ impl Topology {
         if !found.is_empty() {
             return Ok(found);
         }
-        Err(NameError::Unknown { name: name.to_owned(), nearest: self.nearest(name) })
+        Err(NameError::Unknown { name: printable(name).to_owned(), nearest: self.nearest(name) })
     }
 
     fn nearest(&self, name: &str) -> Vec<String> {
@@ -95,6 +95,13 @@ impl Topology {
         scored.sort();
         scored.into_iter().take(OFFERED).map(|(_, name)| name).collect()
     }
+}
+
+/// A name as it is repeated to people and logs: what somebody pasted in its place, a secret perhaps, is not.
+#[must_use]
+pub fn printable(name: &str) -> &str {
+    const LONGEST: usize = 64;
+    if name.contains("sk-") || name.len() > LONGEST { "(what was given)" } else { name }
 }
 
 fn ambiguous(name: &str, found: &[&Entry]) -> NameError {
