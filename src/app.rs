@@ -41,7 +41,9 @@ use crate::channels::Channels;
 use crate::config::Ready;
 use crate::config::report::{self, Report};
 use crate::config::settings::Settings;
-use crate::credentials::{Checker, Environment, KeyPlaces, Registrar, Sealer, TokenExchange, Vault, VaultParts};
+use crate::credentials::{
+    Checker, Environment, KeyPlaces, Keychain, Registrar, Sealer, TokenExchange, Vault, VaultParts,
+};
 use crate::gateway::arrival::Door;
 use crate::gateway::body::Room;
 use crate::gateway::bounds::{Bounds, saturated};
@@ -302,6 +304,7 @@ pub fn sealer(settings: &Settings, home: &Path, environment: &Environment) -> Se
         credentials: named("CREDENTIALS_DIRECTORY"),
         variable: named("DUDUCLAW_KEY_FILE"),
         configured: settings.secrets.key_file.clone(),
+        keychain: Keychain::of_this_machine().cloned(),
         home: Some(home.to_owned()),
         accounts: Some(settings.accounts_dir.clone()),
     };

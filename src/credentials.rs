@@ -13,6 +13,8 @@ mod exchange;
 mod file;
 mod identity;
 mod jwt;
+mod kept;
+mod keychain;
 mod lock;
 mod login;
 mod offer;
@@ -34,8 +36,9 @@ pub use exchange::{
     CLAUDE_CLIENT_ID, CLAUDE_SCOPES, CLAUDE_TOKEN_URL, CLAUDE_TOKEN_URL_VARIABLE, CODEX_TOKEN_URL_VARIABLE, Issuer,
     OWN_USER_AGENT, TokenEndpoint, TokenExchange, TokenUrl, UnsafeTokenUrl,
 };
-pub(crate) use file::open as open_file;
 pub use identity::{IdentityFacts, credential_kind, identity_facts};
+pub(crate) use kept::{Place as KeptIn, read as read_kept};
+pub use keychain::{Keychain, KeychainError};
 pub(crate) use login::{
     CODEX_PORTS, CallbackError, DeviceCode, Listening, LoginFailure, codex_redirect, random, redeem,
 };
@@ -49,8 +52,8 @@ pub use parcel::{
 pub(crate) use registrar::existing_login;
 pub use registrar::{Before, Destination, DestinationError, NotSaved, Registrar, Saved, Taken};
 pub use seal::{
-    Key, KeyError, KeyId, KeyPlaces, OpenError, Place, RekeyError, Rekeyed, SealError, Sealer, Sealing, is_sealed,
-    rekey,
+    FreePlace, Key, KeyError, KeyId, KeyPlace, KeyPlaces, OpenError, Place, RekeyError, Rekeyed, SealError, Sealer,
+    Sealing, is_sealed, rekey,
 };
 pub use secret::{Fingerprint, MalformedSecret, Secret, SecretShape};
 pub use source::{Credential, Environment, Renewal, SecretSource, process_environment};

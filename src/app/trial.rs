@@ -68,6 +68,14 @@ impl Surroundings for Edited<'_> {
         if path == self.path { Ok(self.text.as_bytes().to_vec()) } else { self.machine.read(path) }
     }
 
+    fn read_secret(&self, path: &Path) -> std::io::Result<Vec<u8>> {
+        self.machine.read_secret(path)
+    }
+
+    fn has_secret(&self, path: &Path) -> bool {
+        self.machine.has_secret(path)
+    }
+
     fn user_home(&self) -> Option<PathBuf> {
         self.machine.user_home()
     }

@@ -14,7 +14,7 @@ use super::{Exit, Globals, say};
 use crate::app::{Configuration, sealer};
 use crate::config::Loaded;
 use crate::config::surroundings::Machine;
-use crate::credentials::{Environment, KeyPlaces, Sealer, Sealing, process_environment};
+use crate::credentials::{Environment, KeyPlaces, Keychain, Sealer, Sealing, process_environment};
 use crate::doctor::{Daemon, Doctor, Mark, Network, remembered};
 use crate::upstream::client::Client;
 
@@ -66,7 +66,10 @@ pub(super) async fn run(args: DoctorArgs, globals: &Globals) -> Result<Exit> {
 fn key_of(loaded: &Loaded, environment: &Environment) -> Sealer {
     match &loaded.ready {
         Some(ready) => sealer(&ready.settings, &loaded.home, environment),
-        None => Sealer::new(Sealing::On, KeyPlaces::in_home(loaded.home.clone())),
+        None => {
+            let keychain = Keychain::of_this_machine().cloned();
+            Sealer::new(Sealing::On, KeyPlaces { keychain, ..KeyPlaces::in_home(loaded.home.clone()) })
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use duduclaw_actors::id::Family;
 use zeroize::Zeroizing;
 
@@ -16,7 +16,8 @@ use crate::app::{Configuration, Home, sealer};
 use crate::config::Ready;
 use crate::config::surroundings::Machine;
 use crate::credentials::{
-    Brought, Fate, IfThere, SHORTEST_PASSPHRASE, Sealer, export, import, process_environment, rekey, stored_accounts,
+    Brought, Fate, FreePlace, IfThere, SHORTEST_PASSPHRASE, Sealer, export, import, process_environment, rekey,
+    stored_accounts,
 };
 
 /// Change the key of stored secrets, or carry them to another machine.
@@ -29,8 +30,10 @@ pub struct SecretsArgs {
 #[derive(Debug, Subcommand)]
 enum SecretsCommand {
     /// Seal all stored secrets with a new key, also while a daemon runs.
-    #[command(after_help = "Example:\n  duduclaw secrets rekey\n\nInterrupted, it goes on when it is run again.")]
-    Rekey,
+    #[command(
+        after_help = "Examples:\n  duduclaw secrets rekey\n  duduclaw secrets rekey --to keychain\n\nInterrupted, it goes on when it is run again."
+    )]
+    Rekey(RekeyArgs),
     /// Write all stored secrets to a file, under a passphrase.
     #[command(after_help = "Example:\n  duduclaw secrets export ~/duduclaw-secrets.json")]
     Export(ExportArgs),
@@ -39,6 +42,22 @@ enum SecretsCommand {
         after_help = "Example:\n  duduclaw secrets import ~/duduclaw-secrets.json\n\nExit status: 0 all were brought in, 1 some were not, 3 some are there already."
     )]
     Import(ImportArgs),
+}
+
+#[derive(Debug, Args)]
+struct RekeyArgs {
+    /// Have the new key there; without it, where the old one is.
+    #[arg(long, value_name = "PLACE")]
+    to: Option<KeyHolder>,
+}
+
+/// Where a key can be put.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum KeyHolder {
+    /// macOS' keychain.
+    Keychain,
+    /// The file `key` in the home.
+    File,
 }
 
 #[derive(Debug, Args)]
@@ -84,15 +103,19 @@ pub(super) fn run(args: &SecretsArgs, globals: &Globals) -> Result<Exit> {
     let sealer = sealer(&ready.settings, &loaded.home, &process_environment());
     let store = Store { home: loaded.home, ready, sealer };
     match &args.command {
-        SecretsCommand::Rekey => store.rekey(),
+        SecretsCommand::Rekey(args) => store.rekey(args),
         SecretsCommand::Export(args) => store.export(args),
         SecretsCommand::Import(args) => store.import(args),
     }
 }
 
 impl Store {
-    fn rekey(&self) -> Result<Exit> {
-        match rekey(self.sealer.places(), &self.ready.settings.accounts_dir)? {
+    fn rekey(&self, args: &RekeyArgs) -> Result<Exit> {
+        let to = args.to.map(|holder| match holder {
+            KeyHolder::Keychain => FreePlace::Keychain,
+            KeyHolder::File => FreePlace::File,
+        });
+        match rekey(self.sealer.places(), &self.ready.settings.accounts_dir, to)? {
             Some(done) => say(&format!(
                 "the new key is {}; {} values in {} files are sealed with it\n",
                 done.key, done.values, done.files

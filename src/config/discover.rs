@@ -54,10 +54,7 @@ fn claude_code_login(surroundings: &dyn Surroundings) -> Option<PathBuf> {
     let configured = surroundings.text_var("CLAUDE_CONFIG_DIR").map(|dir| PathBuf::from(dir.trim()));
     let folder = configured.or_else(|| surroundings.user_home().map(|home| home.join(".claude")))?;
     let path = folder.join(".credentials.json");
-    match surroundings.read(&path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        Ok(_) | Err(_) => Some(path),
-    }
+    surroundings.has_secret(&path).then_some(path)
 }
 
 fn account(name: &str, source: &str) -> String {

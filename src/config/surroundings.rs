@@ -3,10 +3,10 @@
 //! Everything goes through [`Surroundings`], so that a test brings a machine of its own. Nothing is written here.
 
 use std::ffi::OsString;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::credentials::open_file;
+use crate::credentials::read_kept;
 
 /// The machine as far as the configuration looks at it.
 pub trait Surroundings {
@@ -22,12 +22,18 @@ pub trait Surroundings {
     /// When it is not there or cannot be read.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
 
-    /// The same of a file that holds a secret: whatever is no file is an error, and never waited for.
+    /// The same of a file that holds a secret, or of what its name stands for: whatever is no file is an error, and never
+    /// waited for.
     ///
     /// # Errors
     /// When it is not there, is no file, or cannot be read.
     fn read_secret(&self, path: &Path) -> io::Result<Vec<u8>> {
         self.read(path)
+    }
+
+    /// Whether there is a secret under the file's name, readable or not.
+    fn has_secret(&self, path: &Path) -> bool {
+        !matches!(self.read_secret(path), Err(error) if error.kind() == io::ErrorKind::NotFound)
     }
 
     /// The user's home directory, where it is known.
@@ -61,9 +67,7 @@ impl Surroundings for Machine {
     }
 
     fn read_secret(&self, path: &Path) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        open_file(path)?.read_to_end(&mut bytes)?;
-        Ok(bytes)
+        Ok(read_kept(path)?.bytes.to_vec())
     }
 
     fn user_home(&self) -> Option<PathBuf> {

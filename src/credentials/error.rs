@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use duduclaw_actors::outcome::Cause;
 
+use super::keychain::KeychainError;
 use super::seal::OpenError;
 use super::secret::MalformedSecret;
 
@@ -34,6 +35,15 @@ pub enum SourceError {
         /// What the system said.
         #[source]
         source: io::Error,
+    },
+    /// What the file's name stands for is in a keychain that cannot be had.
+    #[error("{} does not exist, and Claude Code's login cannot be had from the keychain: {problem}", .path.display())]
+    Keychain {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        problem: KeychainError,
     },
     /// The file has nothing in it.
     #[error("{} is empty: log in again, or restore it", .path.display())]
@@ -119,6 +129,18 @@ pub enum SourceError {
     },
 }
 
+impl From<SourceError> for io::Error {
+    fn from(error: SourceError) -> Self {
+        if let SourceError::Missing { .. } = &error {
+            return io::ErrorKind::NotFound.into();
+        }
+        if let SourceError::Denied { source, .. } | SourceError::Io { source, .. } = error {
+            return source;
+        }
+        Self::other(error)
+    }
+}
+
 impl SourceError {
     /// The error of reading `path`.
     pub(crate) fn from_io(path: &Path, source: io::Error) -> Self {
@@ -145,6 +167,7 @@ impl SourceError {
             Self::Missing { .. }
             | Self::Denied { .. }
             | Self::Io { .. }
+            | Self::Keychain { .. }
             | Self::Syntax { .. }
             | Self::Shape { .. }
             | Self::VariableMissing { .. }
@@ -153,8 +176,8 @@ impl SourceError {
         }
     }
 
-    /// Whether the file may simply have been read while another program wrote it.
+    /// Whether it may be otherwise in a moment: read while another program wrote it, or a keychain that was busy.
     pub(crate) fn may_be_half_written(&self) -> bool {
-        matches!(self, Self::EmptyFile { .. } | Self::Syntax { .. })
+        matches!(self, Self::EmptyFile { .. } | Self::Syntax { .. } | Self::Keychain { .. })
     }
 }

@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::document::Document;
 use super::error::SourceError;
 use super::file;
+use super::kept;
 use super::source::SecretSource;
 
 /// Whose a credential is.
@@ -34,8 +35,8 @@ const CLAUDE_CODE_FILE: &str = ".credentials.json";
 /// When the source is a file that cannot be read.
 pub fn identity_facts(source: &SecretSource) -> Result<IdentityFacts, SourceError> {
     let Some(path) = source.path() else { return Ok(IdentityFacts::default()) };
-    let (bytes, _) = file::read(path)?;
-    let facts = Document::parse(path, &bytes)?.facts();
+    let kept = kept::read(path)?;
+    let facts = Document::parse(path, &kept.bytes)?.facts();
     Ok(completed(facts, source))
 }
 
@@ -45,8 +46,8 @@ pub fn identity_facts(source: &SecretSource) -> Result<IdentityFacts, SourceErro
 /// When the source is a file that cannot be read, or holds no login.
 pub fn credential_kind(source: &SecretSource) -> Result<Option<CredentialKind>, SourceError> {
     let Some(path) = source.path() else { return Ok(None) };
-    let (bytes, _) = file::read(path)?;
-    Ok(Document::parse(path, &bytes)?.kind())
+    let kept = kept::read(path)?;
+    Ok(Document::parse(path, &kept.bytes)?.kind())
 }
 
 /// Fills in from Claude Code's own records what the credential file itself does not say.

@@ -7,6 +7,7 @@
 //! Never here: which values are secrets, files of accounts.
 
 mod key;
+mod places;
 mod rekey;
 
 use std::fmt;
@@ -19,7 +20,8 @@ use chacha20poly1305::{Key as CipherKey, XChaCha20Poly1305};
 use zeroize::Zeroizing;
 
 pub(super) use key::fill_random;
-pub use key::{Key, KeyError, KeyId, KeyPlaces};
+pub use key::{Key, KeyError, KeyId};
+pub use places::{FreePlace, KeyPlace, KeyPlaces};
 pub use rekey::{RekeyError, Rekeyed, rekey};
 
 /// What every sealed value begins with.

@@ -11,8 +11,9 @@ use duduclaw_actors::id::CredentialKind;
 
 use super::document::{Document, Login, Proof, Seals};
 use super::error::SourceError;
-use super::file::{self, FileStamp};
+use super::file::FileStamp;
 use super::identity::{self, IdentityFacts};
+use super::kept::{self, Kept, Place, Room, Seen};
 use super::seal::Sealer;
 use super::secret::{Fingerprint, Secret, SecretShape};
 
@@ -63,6 +64,8 @@ pub(crate) struct Reading {
     pub(crate) stamp: Option<SourceStamp>,
     /// Whether our copy of another program's login is what that holds now.
     pub(crate) copy: Copied,
+    /// Whether what is renewed can be written where it was found.
+    pub(crate) room: Room,
 }
 
 /// Whether our copy of another program's login is what that holds now.
@@ -77,15 +80,17 @@ pub(crate) enum Copied {
 /// A source's files at one moment: what tells whether they changed without reading them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SourceStamp {
-    file: (PathBuf, FileStamp),
-    /// The file of another program that it is a copy of, if that is there.
-    origin: Option<(PathBuf, Option<FileStamp>)>,
+    seen: Vec<Seen>,
+    /// The file of another program that it is a copy of.
+    origin: Option<PathBuf>,
 }
 
 /// The login of a source in the file that counts.
 pub(crate) struct Opened {
     /// That file.
     pub(crate) path: PathBuf,
+    /// Where it really is.
+    pub(crate) place: Place,
     pub(crate) document: Document,
     pub(crate) reading: Reading,
 }
@@ -93,21 +98,25 @@ pub(crate) struct Opened {
 impl SourceStamp {
     /// Whether the files are still so.
     pub(crate) fn holds(&self) -> bool {
-        FileStamp::at(&self.file.0) == Some(self.file.1)
-            && self.origin.as_ref().is_none_or(|(path, stamp)| FileStamp::at(path) == *stamp)
+        self.seen.iter().all(|(path, stamp)| FileStamp::at(path) == *stamp)
     }
 
     /// The file that it is a copy of.
     pub(crate) fn origin(&self) -> Option<&Path> {
-        self.origin.as_ref().map(|(path, _)| path.as_path())
+        self.origin.as_deref()
     }
 
-    /// The same after one of the files was written.
-    pub(crate) fn after(mut self, path: &Path, stamp: FileStamp) -> Self {
-        if self.file.0 == path {
-            self.file.1 = stamp;
-        } else if let Some(origin) = self.origin.as_mut().filter(|origin| origin.0 == path) {
-            origin.1 = Some(stamp);
+    /// The files.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
+        self.seen.iter().map(|(path, _)| path.as_path())
+    }
+
+    /// The same after some of the files were written.
+    pub(crate) fn after(mut self, written: &[Seen]) -> Self {
+        for seen in &mut self.seen {
+            if let Some((_, stamp)) = written.iter().find(|(path, _)| *path == seen.0) {
+                seen.1 = *stamp;
+            }
         }
         self
     }
@@ -179,21 +188,34 @@ impl SecretSource {
     /// The login of its file, or of the file that it is a copy of: `None` if it is no file.
     pub(crate) fn open(&self, sealer: &Sealer) -> Result<Option<Opened>, SourceError> {
         let Some(path) = self.path() else { return Ok(None) };
-        let (bytes, stamp) = file::read(path)?;
+        let Kept { bytes, mut seen, place } = kept::read(path)?;
         let document = Document::parse(path, &bytes)?;
-        let link = document.link().filter(|_| matches!(self, Self::StoreFile(_)));
+        let link = self.link(&document);
         let own = self.with_seals(sealer, |seals| document.login(path, seals));
-        let mut stamp = SourceStamp { file: (path.to_owned(), stamp), origin: None };
-        if let Some(origin) = link {
-            match linked(&origin, &document.facts())? {
-                Linked::Same(opened) => return Ok(Some(opened.of_copy(&stamp, own.ok()))),
-                Linked::Gone(origin_stamp) => stamp.origin = Some((origin, origin_stamp)),
+        if let Some(origin) = &link {
+            match linked(origin, &document.facts())? {
+                Linked::Same(opened) => return Ok(Some(opened.of_copy(seen, own.ok()))),
+                Linked::Gone(of_origin) => seen.extend(of_origin),
             }
         }
         let mut login = own?;
         login.facts = identity::completed(login.facts, self);
-        let reading = Reading { login, stamp: Some(stamp), copy: Copied::Same };
-        Ok(Some(Opened { path: path.to_owned(), document, reading }))
+        let stamp = Some(SourceStamp { seen, origin: link });
+        let reading = Reading { login, stamp, copy: Copied::Same, room: place.room(bytes.len()) };
+        Ok(Some(Opened { path: path.to_owned(), place, document, reading }))
+    }
+
+    fn link(&self, document: &Document) -> Option<PathBuf> {
+        document.link().filter(|_| matches!(self, Self::StoreFile(_)))
+    }
+
+    /// The files whose change may change what it gives, also where it gives nothing: its own, and those of what it is a
+    /// copy of.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        let Some(path) = self.path() else { return Vec::new() };
+        let document = kept::read(path).ok().and_then(|kept| Document::parse(path, &kept.bytes).ok());
+        let link = document.and_then(|document| self.link(&document));
+        [Some(path.to_owned()), link].into_iter().flatten().flat_map(|path| kept::files(&path)).collect()
     }
 
     /// Does something with the values of the file: those of our own store are sealed, for the account that the file
@@ -215,7 +237,7 @@ enum Linked {
     /// The same account's login, which counts.
     Same(Box<Opened>),
     /// Nothing, or another account's: the copy is all there is.
-    Gone(Option<FileStamp>),
+    Gone(Vec<Seen>),
 }
 
 /// Looks at the file that a stored login of this account is a copy of. Somebody who logged out there, or in as somebody
@@ -224,20 +246,26 @@ fn linked(origin: &Path, known: &IdentityFacts) -> Result<Linked, SourceError> {
     let source = SecretSource::CredentialsFile(origin.to_owned());
     let opened = match source.open(&Sealer::none()) {
         Ok(Some(opened)) => opened,
-        Ok(None) | Err(SourceError::Missing { .. }) => return Ok(Linked::Gone(None)),
+        Ok(None) | Err(SourceError::Missing { .. }) => return Ok(Linked::gone(origin)),
         Err(error) => return Err(error),
     };
     let differ = |a: &Option<String>, b: &Option<String>| a.is_some() && b.is_some() && a != b;
     let found = &opened.reading.login.facts;
     if differ(&found.uuid, &known.uuid) || differ(&found.organization, &known.organization) {
-        return Ok(Linked::Gone(FileStamp::at(origin)));
+        return Ok(Linked::gone(origin));
     }
     Ok(Linked::Same(Box::new(opened)))
 }
 
+impl Linked {
+    fn gone(origin: &Path) -> Self {
+        Self::Gone(kept::files(origin).into_iter().map(|path| (path.clone(), FileStamp::at(&path))).collect())
+    }
+}
+
 impl Opened {
-    /// The login as that of the copy whose files are so: what only the copy knows is kept.
-    fn of_copy(mut self: Box<Self>, own: &SourceStamp, copy: Option<Login>) -> Self {
+    /// The login as that of the copy whose file is so: what only the copy knows is kept.
+    fn of_copy(mut self: Box<Self>, own: Vec<Seen>, copy: Option<Login>) -> Self {
         let login = &mut self.reading.login;
         if let Some(copy) = &copy {
             let facts = &copy.facts;
@@ -251,8 +279,9 @@ impl Opened {
         }
         let is_same = copy.is_some_and(|copy| copy.pair() == login.pair());
         self.reading.copy = if is_same { Copied::Same } else { Copied::Older };
-        let seen = self.reading.stamp.take().map(|stamp| stamp.file.1);
-        self.reading.stamp = Some(SourceStamp { file: own.file.clone(), origin: Some((self.path.clone(), seen)) });
+        let of_origin = self.reading.stamp.take().map(|stamp| stamp.seen).unwrap_or_default();
+        let seen = own.into_iter().chain(of_origin).collect();
+        self.reading.stamp = Some(SourceStamp { seen, origin: Some(self.path.clone()) });
         *self
     }
 }
@@ -270,7 +299,7 @@ fn variable(name: &str, environment: &Environment, kind: CredentialKind) -> Resu
     check_kind(name, secret.shape(), kind)?;
     let facts = IdentityFacts::default();
     let login = Login { kind, access: secret, refresh: None, expires_at: None, facts, proof: Proof::Found };
-    Ok(Reading { login, stamp: None, copy: Copied::Same })
+    Ok(Reading { login, stamp: None, copy: Copied::Same, room: Room::Enough })
 }
 
 /// An OAuth token in the place of a key, or the reverse, can only be refused by the provider: said here instead.

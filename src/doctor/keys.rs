@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::Doctor;
 use super::finding::{Finding, Group};
-use crate::credentials::SecretSource;
+use crate::credentials::{KeyPlace, SecretSource};
 
 /// Permissions that only the owner should have.
 const OTHERS: u32 = 0o077;
@@ -48,11 +48,17 @@ fn home_itself(home: &Path) -> Finding {
 fn the_key(doctor: &Doctor) -> Finding {
     const WHAT: &str = "key";
     match doctor.sealer.places().look() {
-        Ok(Some(id)) => Finding::pass(Group::Keys, WHAT, format!("{id}")),
+        Ok(Some(id)) => {
+            let is_kept = matches!(doctor.sealer.places().place(), Ok(Some(KeyPlace::Keychain)));
+            Finding::pass(Group::Keys, WHAT, format!("{id}{}", if is_kept { ", in the keychain" } else { "" }))
+        }
         Ok(None) => Finding::pass(Group::Keys, WHAT, "none yet; the first stored secret makes it"),
-        Err(error) => Finding::fail(Group::Keys, WHAT, error.to_string()).advised(
-            "put the right key back, or correct where it is looked for: DUDUCLAW_KEY_FILE, [secrets] key_file",
-        ),
+        Err(error) => {
+            let keychain = if doctor.sealer.places().keychain.is_some() { ", the keychain" } else { "" };
+            Finding::fail(Group::Keys, WHAT, error.to_string()).advised(format!(
+                "put the right key back, or correct where it is looked for: DUDUCLAW_KEY_FILE, [secrets] key_file{keychain}"
+            ))
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Logging in against a simulated provider, with a scripted browser; and taking over the login of another program.
 
 mod import;
+pub mod keychain;
 pub mod sweep;
 
 use std::path::PathBuf;

@@ -1,9 +1,9 @@
-//! Taking over the login that Claude Code has on this machine. Its file stays the authority: both go on using it, and
-//! whoever renews it, renews it there.
+//! Taking over the login that Claude Code has on this machine. Its file, or its item in the keychain, stays the authority:
+//! both go on using it, and whoever renews it, renews it there.
 //!
 //! It is done here, also beside a daemon: the login is in this user's home, and only the account store is written.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use crate::cli::login::{ClaudeArgs, browser};
 use crate::cli::saving::{Files, tell};
 use crate::cli::{Exit, Globals};
 use crate::config::surroundings::{Machine, Surroundings};
-use crate::credentials::{LoginKind, Taken, existing_login};
+use crate::credentials::{KeptIn, LoginKind, Origin, Taken, existing_login, read_kept};
 
 pub(super) async fn run(args: &ClaudeArgs, globals: &Globals) -> anyhow::Result<Exit> {
     let daemon = Control::look(globals)?;
@@ -28,16 +28,27 @@ pub(super) async fn run(args: &ClaudeArgs, globals: &Globals) -> anyhow::Result<
     let fresh = existing_login(&path).with_context(
         || "there is no login to take over; log in with Claude Code, give --from FILE, or use --mode oauth",
     )?;
+    let is_linked = matches!(fresh.origin, Origin::Linked(_));
     let name = &args.common.name;
     let saved = files.registrar.save(&to, name, fresh, Taken::Replace).await?;
     let mut answer = files.settle(&to, name, &saved, args.common.write_config)?;
-    answer.notes.push(format!("it stays linked to {}: log in and out there as before", path.display()));
+    answer.notes.extend(
+        is_linked.then(|| format!("it stays linked to {}: log in and out there as before", whereabouts(&path))),
+    );
     if let Some(daemon) = daemon
         && let Err(error) = daemon.call::<Value>("config.reload", json!({})).await
     {
         answer.notes.push(format!("the daemon has not taken it up yet: {error}"));
     }
     tell(&answer, args.common.json)
+}
+
+/// Where a login is that is known by a file's name, for people.
+fn whereabouts(path: &Path) -> String {
+    match read_kept(path).map(|kept| kept.place) {
+        Ok(KeptIn::Item(item)) => format!("Claude Code's login in the keychain ({})", item.service()),
+        Ok(KeptIn::File) | Err(_) => path.display().to_string(),
+    }
 }
 
 /// Refuses what would end in a home that the daemon does not look at.

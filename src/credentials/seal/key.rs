@@ -1,8 +1,6 @@
-//! The key that stored secrets are sealed with: where it is, and making one.
+//! A key that secrets are sealed with, in a file or in a keychain.
 //!
-//! In order: a credential of systemd, the file that a variable names, the file that the configuration names, macOS'
-//! keychain, `key` in the home. The last is made when something is to be sealed and none is there; but never while
-//! something sealed exists, which a new key could not open. A file that cannot be a key is an error and stays as it is.
+//! Never here: which of them is used.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -15,13 +13,16 @@ use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use crate::credentials::file;
+use crate::credentials::keychain::{Item, Keychain, KeychainError, hex, unhexed};
 
-/// The name of the key among systemd's credentials.
-const CREDENTIAL: &str = "duduclaw.key";
 /// The bytes of a key.
 const LENGTH: usize = 32;
 /// What the name of a key ends with while it is written.
 const DRAFT: &str = ".new";
+/// What keys are called in a keychain, each under its id.
+const SERVICE: &str = "duduclaw key";
+/// What a key begins with there: no text that could be taken for digits alone.
+const KEPT: &str = "duduclaw-key:";
 
 /// A key.
 pub struct Key {
@@ -30,7 +31,7 @@ pub struct Key {
 }
 
 /// What tells keys apart: the beginning of a hash.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct KeyId(String);
 
 impl KeyId {
@@ -85,6 +86,18 @@ pub enum KeyError {
     /// It is given to us, and is not ours to change.
     #[error("the key {} is given by the service manager: change it there, and `duduclaw secrets export` and `import` bring the secrets over", .0.display())]
     Given(PathBuf),
+    /// The keychain does not do what it is asked for.
+    #[error("the key cannot be had from the keychain, or be put there: {0}")]
+    Keychain(#[from] KeychainError),
+    /// What is in the keychain is no key.
+    #[error("what the keychain holds as the key {0} is none: put back the right one; it is never replaced")]
+    Kept(KeyId),
+    /// There is no keychain.
+    #[error("this machine has no keychain; the key stays in its file")]
+    NoKeychain,
+    /// The user named its place.
+    #[error("the key's place is named: take {} out of DUDUCLAW_KEY_FILE or [secrets] key_file first", .0.display())]
+    Named(PathBuf),
     /// It cannot be made.
     #[error("the key {} cannot be made: {source}", .path.display())]
     Unmade {
@@ -152,6 +165,33 @@ impl Key {
         }
     }
 
+    /// The key that a keychain holds under this id; `None` if it holds none.
+    pub(super) fn kept(keychain: &Keychain, id: &KeyId) -> Result<Option<Self>, KeyError> {
+        let Some(item) = item(id) else { return Ok(None) };
+        let Some(text) = keychain.read(&item)? else { return Ok(None) };
+        let bytes = text.strip_prefix(KEPT.as_bytes()).and_then(unhexed);
+        let bytes = bytes.and_then(|bytes| <[u8; LENGTH]>::try_from(bytes.as_slice()).ok());
+        let key = bytes.map(|bytes| Self::of(Zeroizing::new(bytes))).filter(|key| key.id == *id);
+        key.map(Some).ok_or_else(|| KeyError::Kept(id.clone()))
+    }
+
+    /// Puts it into a keychain.
+    pub(super) fn keep(&self, keychain: &Keychain) -> Result<(), KeyError> {
+        let Some(item) = item(&self.id) else { return Err(KeyError::Kept(self.id.clone())) };
+        let text = Zeroizing::new(format!("{KEPT}{}", hex(self.bytes.as_slice()).as_str()));
+        keychain.write(&item, text.as_bytes()).map_err(KeyError::Keychain)
+    }
+
+    /// Whether a keychain holds it. One that cannot be asked does not.
+    pub(super) fn is_kept(&self, keychain: &Keychain) -> bool {
+        Self::kept(keychain, &self.id).is_ok_and(|kept| kept.is_some())
+    }
+
+    /// Takes the key of this id out of a keychain, if it is there.
+    pub(super) fn forget(keychain: &Keychain, id: &KeyId) -> Result<(), KeyError> {
+        item(id).map_or(Ok(()), |item| keychain.remove(&item)).map_err(KeyError::Keychain)
+    }
+
     /// Writes it to a file that must not be there yet.
     ///
     /// # Errors
@@ -171,182 +211,8 @@ impl Key {
     }
 }
 
-/// Where the key may be.
-#[derive(Clone, Debug, Default)]
-pub struct KeyPlaces {
-    /// systemd's folder of credentials.
-    pub credentials: Option<PathBuf>,
-    /// The file that `DUDUCLAW_KEY_FILE` names.
-    pub variable: Option<PathBuf>,
-    /// The file that `[secrets] key_file` names.
-    pub configured: Option<PathBuf>,
-    /// The home, where a key is made.
-    pub home: Option<PathBuf>,
-    /// The folder of stored accounts, where sealed values may be.
-    pub accounts: Option<PathBuf>,
-}
-
-impl KeyPlaces {
-    /// No place.
-    #[must_use]
-    pub fn nowhere() -> Self {
-        Self::default()
-    }
-
-    /// The home alone.
-    #[must_use]
-    pub fn in_home(home: PathBuf) -> Self {
-        Self { accounts: Some(home.join("accounts")), home: Some(home), ..Self::default() }
-    }
-
-    /// The key in use, from the first place that has one. A place that the user named must have one.
-    ///
-    /// # Errors
-    /// When it is there and cannot be had.
-    pub fn find(&self) -> Result<Option<Key>, KeyError> {
-        if let Some(key) =
-            self.credentials.as_deref().map(|folder| Key::read(&folder.join(CREDENTIAL))).transpose()?.flatten()
-        {
-            return Ok(Some(key));
-        }
-        let own = self.home.as_deref().map(|home| home.join("key"));
-        let elsewhere = |path: &&PathBuf| Some(*path) != own.as_ref();
-        if let Some(named) = [&self.variable, &self.configured].into_iter().flatten().find(elsewhere) {
-            let missing = || KeyError::Unreadable { path: named.clone(), source: io::ErrorKind::NotFound.into() };
-            return Key::read(named)?.map(Some).ok_or_else(missing);
-        }
-        own.map(|own| Key::read(&own)).transpose().map(Option::flatten)
-    }
-
-    /// The key to seal with; made where there is none and nothing is sealed.
-    ///
-    /// # Errors
-    /// When it cannot be had or made, or the home's secrets are sealed with another.
-    pub fn find_or_make(&self) -> Result<Key, KeyError> {
-        let key = match self.find()? {
-            Some(key) => key,
-            None => self.make()?,
-        };
-        match self.agree_with_home(&key) {
-            Ok(()) => Ok(key),
-            // A new key that is on its way to its place opens already what it sealed.
-            Err(KeyError::Other { sealed_with, found }) => {
-                self.with_id(&sealed_with)?.ok_or(KeyError::Other { sealed_with, found })
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    fn make(&self) -> Result<Key, KeyError> {
-        let path = self.home.as_deref().map(|home| home.join("key")).unwrap_or_default();
-        let unmade = |source| KeyError::Unmade { path: path.clone(), source };
-        if let Some(sealed) = self.accounts.as_deref().and_then(first_sealed) {
-            return Err(KeyError::Lost { path, sealed });
-        }
-        let key = Key::random().map_err(unmade)?;
-        match key.write_new(&path) {
-            Ok(()) => Ok(key),
-            // Another process made one meanwhile.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                Key::read(&path)?.ok_or_else(|| unmade(io::ErrorKind::NotFound.into()))
-            }
-            Err(error) => Err(unmade(error)),
-        }
-    }
-
-    /// The key in use by its id, found without making or writing anything.
-    ///
-    /// # Errors
-    /// When it cannot be had, is gone while something is sealed, or is not the one the home is sealed with.
-    pub fn look(&self) -> Result<Option<KeyId>, KeyError> {
-        let home = self.home.as_deref().map(|home| home.join("key")).unwrap_or_default();
-        match (self.find()?, self.accounts.as_deref().and_then(first_sealed)) {
-            (Some(key), _) => self.remembered(&key).map(|_| Some(key.id)),
-            (None, Some(sealed)) => Err(KeyError::Lost { path: home, sealed }),
-            (None, None) => Ok(None),
-        }
-    }
-
-    /// The file of the key in use; `None` if there is no key.
-    ///
-    /// # Errors
-    /// When it cannot be had, or is none of ours to change.
-    pub fn place(&self) -> Result<Option<PathBuf>, KeyError> {
-        let of_systemd = self.credentials.as_deref().map(|folder| folder.join(CREDENTIAL)).filter(|path| path.exists());
-        match of_systemd {
-            Some(path) => Err(KeyError::Given(path)),
-            None => Ok(self.find()?.and(self.own_or_named())),
-        }
-    }
-
-    fn own_or_named(&self) -> Option<PathBuf> {
-        let own = self.home.as_deref().map(|home| home.join("key"));
-        self.variable.clone().or_else(|| self.configured.clone()).or(own)
-    }
-
-    /// The key with this id: the one in use, or the one that is to come after it.
-    pub(super) fn with_id(&self, id: &KeyId) -> Result<Option<Key>, KeyError> {
-        let wanted = |key: &Key| key.id == *id;
-        if let Some(key) = self.find()?.filter(wanted) {
-            return Ok(Some(key));
-        }
-        let next = self.own_or_named().map(|path| Key::read(&next_to(&path))).transpose()?.flatten();
-        match next.filter(wanted) {
-            Some(key) => Ok(Some(key)),
-            // It may have taken its place between the two looks.
-            None => Ok(self.find()?.filter(wanted)),
-        }
-    }
-
-    /// Says by which key the home is sealed from now on; who has another one seals nothing.
-    pub(super) fn remember(&self, id: &KeyId) -> Result<(), KeyError> {
-        let Some(path) = self.id_file() else { return Ok(()) };
-        let written = file::put(&path, id.0.as_bytes());
-        written.map(|_| ()).map_err(|source| KeyError::Unmade { path, source })
-    }
-
-    /// The files that may hold it.
-    #[must_use]
-    pub fn files(&self) -> Vec<PathBuf> {
-        let of_systemd = self.credentials.as_deref().map(|folder| folder.join(CREDENTIAL));
-        let own = self.home.as_deref().map(|home| home.join("key"));
-        [of_systemd, self.variable.clone(), self.configured.clone(), own].into_iter().flatten().collect()
-    }
-
-    /// The home remembers its key's id, so that two processes with different keys do not seal in turns.
-    fn agree_with_home(&self, key: &Key) -> Result<(), KeyError> {
-        if self.remembered(key)? == Remembered::Yes {
-            return Ok(());
-        }
-        let Some(path) = self.id_file() else { return Ok(()) };
-        let made = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path);
-        made.and_then(|mut file| file.write_all(key.id.0.as_bytes()))
-            .map_err(|source| KeyError::Unmade { path, source })
-    }
-
-    /// Whether the home knows the key; another one that it knows is an error.
-    fn remembered(&self, key: &Key) -> Result<Remembered, KeyError> {
-        let Some(path) = self.id_file() else { return Ok(Remembered::Yes) };
-        match fs::read_to_string(&path) {
-            Ok(text) => match KeyId::parse(text.trim()) {
-                Some(id) if id != key.id => Err(KeyError::Other { sealed_with: id, found: key.id.clone() }),
-                Some(_) | None => Ok(Remembered::Yes),
-            },
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Remembered::NotYet),
-            Err(source) => Err(KeyError::Unreadable { path, source }),
-        }
-    }
-
-    fn id_file(&self) -> Option<PathBuf> {
-        self.home.as_deref().map(|home| home.join("key.id"))
-    }
-}
-
-/// Whether the home knows a key by its id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Remembered {
-    Yes,
-    NotYet,
+fn item(id: &KeyId) -> Option<Item> {
+    Item::named(SERVICE, &id.0)
 }
 
 /// Gives a file another name, unless one of that name is there.
@@ -380,16 +246,6 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     PathBuf::from(name)
-}
-
-/// A file of the store in which something is sealed.
-fn first_sealed(accounts: &Path) -> Option<PathBuf> {
-    let families = fs::read_dir(accounts).ok()?.flatten();
-    let files = families.filter_map(|family| fs::read_dir(family.path()).ok()).flat_map(Iterator::flatten);
-    let holds = |path: &PathBuf| {
-        file::read(path).is_ok_and(|(bytes, _)| memchr::memmem::find(&bytes, super::MARK.as_bytes()).is_some())
-    };
-    files.map(|file| file.path()).find(holds)
 }
 
 pub(in crate::credentials) fn fill_random(bytes: &mut [u8]) -> io::Result<()> {

@@ -1,9 +1,10 @@
 //! A new key for what is sealed.
 //!
 //! Whenever it is interrupted, everything opens, and doing it again goes on where it stopped: the new key lies beside the
-//! old one until all is sealed with it, and only then takes its place. From the first moment the home is known to be
+//! old one, or in the keychain, until all is sealed with it, and only then takes its place. From the first moment the home is known to be
 //! sealed with the new key, and whoever seals something meanwhile does it with that one.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -12,9 +13,13 @@ use std::path::{Path, PathBuf};
 use duduclaw_actors::id::Family;
 
 use super::key::{clear_drafts, next_to};
-use super::{Key, KeyError, KeyId, KeyPlaces, OpenError, Place, SealError, Sealer, Sealing, is_sealed, sealed_by};
+use super::{
+    FreePlace, Key, KeyError, KeyId, KeyPlace, KeyPlaces, OpenError, Place, SealError, Sealer, Sealing, is_sealed,
+    sealed_by,
+};
 use crate::credentials::error::SourceError;
 use crate::credentials::file;
+use crate::credentials::keychain::Keychain;
 use crate::credentials::lock::{Held, RefreshLock, hold};
 use crate::credentials::source::store_name;
 use crate::credentials::store::{StoredAccount, stored_accounts, stored_and_coming};
@@ -76,27 +81,60 @@ pub enum RekeyError {
     },
 }
 
-/// Seals all that the files of the account store hold with a new key; `None` if there is no key, and so nothing sealed.
+/// Seals all that the files of the account store hold with a new key, in the place of the old one or in another; `None` if
+/// there is no key, and so nothing sealed, and no other place is wanted for the one to come.
 ///
 /// # Errors
 /// When it cannot be done to its end. Nothing is lost, and doing it again goes on.
-pub fn rekey(places: &KeyPlaces, accounts: &Path) -> Result<Option<Rekeyed>, RekeyError> {
-    let Some(path) = places.place()? else { return Ok(None) };
-    let _alone = alone(&path)?;
+pub fn rekey(places: &KeyPlaces, accounts: &Path, to: Option<FreePlace>) -> Result<Option<Rekeyed>, RekeyError> {
+    let to = match to {
+        Some(place) => Some(places.free(place)?),
+        None => places.place()?,
+    };
+    let Some(to) = to else { return Ok(None) };
+    let own = places.own().unwrap_or_default();
+    let _alone = alone(if let KeyPlace::File(path) = &to { path } else { &own })?;
     let sealer = Sealer::new(Sealing::On, places.clone());
     in_store(accounts, stored_accounts)?.iter().try_for_each(|file| resealed(file, &sealer, None).map(|_| ()))?;
-    let next = begin(&path)?;
+    let mut old: BTreeSet<_> = places.home_id()?.into_iter().collect();
+    let next = begin(places, &to)?;
     places.remember(next.id())?;
     let mut done = Rekeyed { key: next.id().clone(), values: 0, files: 0 };
     // Looked at again only now: who began before that to add an account had its lock, and may have sealed with the old key.
     for file in in_store(accounts, stored_and_coming)? {
-        let values = reseal(&file, &sealer, &next)?;
-        done.values += values;
-        done.files += usize::from(values > 0);
+        let resealed = reseal(&file, &sealer, &next)?;
+        done.values += resealed.values;
+        done.files += usize::from(resealed.values > 0);
+        old.extend(resealed.before);
     }
-    let finished = fs::rename(next_to(&path), &path).and_then(|()| file::sync_directory(&path));
-    finished.map_err(|source| RekeyError::Write { path, source })?;
+    old.remove(next.id());
+    finish(places, &to, &old)?;
     Ok(Some(done))
+}
+
+/// Has the new key in its place alone, and the old ones nowhere.
+fn finish(places: &KeyPlaces, to: &KeyPlace, old: &BTreeSet<KeyId>) -> Result<(), RekeyError> {
+    match to {
+        KeyPlace::File(path) => {
+            let moved = fs::rename(next_to(path), path).and_then(|()| file::sync_directory(path));
+            moved.map_err(|source| RekeyError::Write { path: path.clone(), source })?;
+        }
+        KeyPlace::Keychain => {
+            let own = places.own().unwrap_or_default();
+            for path in [next_to(&own), own] {
+                removed(&path).map_err(|source| RekeyError::Write { path, source })?;
+            }
+        }
+    }
+    let forget = |keychain: &Keychain| old.iter().try_for_each(|id| Key::forget(keychain, id));
+    places.keychain.as_ref().map_or(Ok(()), forget).map_err(RekeyError::Key)
+}
+
+fn removed(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other.and_then(|()| file::sync_directory(path)),
+    }
 }
 
 /// The files of all families.
@@ -126,7 +164,20 @@ fn alone(path: &Path) -> Result<File, RekeyError> {
 }
 
 /// The key to come: one that was begun before, or a new one.
-fn begin(path: &Path) -> Result<Key, RekeyError> {
+fn begin(places: &KeyPlaces, to: &KeyPlace) -> Result<Key, RekeyError> {
+    match (to, &places.keychain) {
+        (KeyPlace::File(path), _) => begin_beside(path),
+        (KeyPlace::Keychain, None) => Err(KeyError::NoKeychain.into()),
+        (KeyPlace::Keychain, Some(keychain)) => {
+            let unmade = |source| KeyError::Unmade { path: places.own().unwrap_or_default(), source };
+            let key = Key::random().map_err(unmade)?;
+            key.keep(keychain)?;
+            Ok(key)
+        }
+    }
+}
+
+fn begin_beside(path: &Path) -> Result<Key, RekeyError> {
     let next = next_to(path);
     let unmade = |source| KeyError::Unmade { path: next.clone(), source };
     clear_drafts(&next).map_err(unmade)?;
@@ -139,17 +190,27 @@ fn begin(path: &Path) -> Result<Key, RekeyError> {
 }
 
 /// Seals a file's values with the new key, while nobody else writes it.
-fn reseal(path: &Path, sealer: &Sealer, next: &Key) -> Result<usize, RekeyError> {
+fn reseal(path: &Path, sealer: &Sealer, next: &Key) -> Result<Resealed, RekeyError> {
     let _lock = lock(path)?;
     if !path.exists() {
-        return Ok(0);
+        return Ok(Resealed::default());
     }
-    let (values, document) = resealed(path, sealer, Some(next))?;
-    if values > 0 {
-        file::replace(path, document.as_bytes())
+    let resealed = resealed(path, sealer, Some(next))?;
+    if resealed.values > 0 {
+        file::replace(path, resealed.text.as_bytes())
             .map_err(|source| RekeyError::Write { path: path.to_owned(), source })?;
     }
-    Ok(values)
+    Ok(resealed)
+}
+
+/// A file with its values sealed with another key.
+#[derive(Default)]
+struct Resealed {
+    /// How many there were.
+    values: usize,
+    /// The keys that they were sealed with.
+    before: BTreeSet<KeyId>,
+    text: String,
 }
 
 fn lock(path: &Path) -> Result<RefreshLock, RekeyError> {
@@ -161,11 +222,11 @@ fn lock(path: &Path) -> Result<RefreshLock, RekeyError> {
 
 /// How many values of a file are not sealed with the new key yet, and the file with them sealed and otherwise byte for
 /// byte as it was. Without a new key it is only seen whether they all open.
-fn resealed(path: &Path, sealer: &Sealer, next: Option<&Key>) -> Result<(usize, String), RekeyError> {
+fn resealed(path: &Path, sealer: &Sealer, next: Option<&Key>) -> Result<Resealed, RekeyError> {
     let (bytes, _) = file::read(path)?;
     let document = file::json(path, &bytes)?;
-    let mut text = String::from_utf8_lossy(&bytes).into_owned();
-    let (account, mut values) = (store_name(path), 0);
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let (account, mut done) = (store_name(path), Resealed { text, ..Resealed::default() });
     each_text(&document, &mut |field, value| {
         if !is_sealed(value) || next.is_some_and(|next| sealed_by(value).as_ref() == Some(next.id())) {
             return Ok(());
@@ -175,12 +236,13 @@ fn resealed(path: &Path, sealer: &Sealer, next: Option<&Key>) -> Result<(usize, 
         let plain = sealer.open(value, place).map_err(closed)?;
         if let Some(next) = next {
             // No other text is like it: each was sealed with a nonce of its own.
-            text = text.replacen(value, &next.seal(&plain, place)?, 1);
-            values += 1;
+            done.text = done.text.replacen(value, &next.seal(&plain, place)?, 1);
+            done.values += 1;
+            done.before.extend(sealed_by(value));
         }
         Ok::<_, RekeyError>(())
     })?;
-    Ok((values, text))
+    Ok(done)
 }
 
 #[cfg(test)]

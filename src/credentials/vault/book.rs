@@ -21,7 +21,7 @@ use super::news::CredentialNews;
 use super::view::{Grant, Held, Holding, View};
 use crate::credentials::document::{Login, NewTokens, Pair, Proof};
 use crate::credentials::error::SourceError;
-use crate::credentials::file::FileStamp;
+use crate::credentials::kept::{Room, Seen};
 use crate::credentials::secret::{Fingerprint, Secret};
 use crate::credentials::source::{Reading, SourceStamp};
 use crate::credentials::trace::Trace;
@@ -51,6 +51,8 @@ pub(super) struct Book {
     /// How long before its end the present token is renewed.
     renew_before: Option<Duration>,
     origin: Origin,
+    /// Whether what is renewed can be written into the source.
+    room: Option<Room>,
 }
 
 /// Where the present pair came from.
@@ -127,6 +129,7 @@ impl Book {
 
     fn take_login(&mut self, reading: Reading) -> Vec<CredentialNews> {
         self.stamp = reading.stamp;
+        self.room = Some(reading.room);
         let healed = self.broken.take().or(self.was_broken.take()).is_some();
         let news = if self.basis == Some(reading.login.pair()) { None } else { self.adopt(reading.login) };
         let again = healed.then_some(CredentialNews::ReadAgain { generation: self.generation });
@@ -207,6 +210,11 @@ impl Book {
         Some(CredentialNews::Renewed { generation: self.generation, expires_at: tokens.expires_at })
     }
 
+    /// Whether what is renewed can be written into the source.
+    pub(super) fn room(&self) -> Room {
+        self.room.unwrap_or(Room::Enough)
+    }
+
     /// The newest pair is in the source now.
     pub(super) fn saved(&mut self, stamp: SourceStamp) {
         self.stamp = Some(stamp);
@@ -253,8 +261,8 @@ impl Book {
     }
 
     /// One of the source's files was written by us, with nothing new in it.
-    pub(super) fn wrote(&mut self, path: &std::path::Path, stamp: FileStamp) {
-        self.stamp = self.stamp.take().map(|known| known.after(path, stamp));
+    pub(super) fn wrote(&mut self, written: &[Seen]) {
+        self.stamp = self.stamp.take().map(|known| known.after(written));
     }
 
     /// The stamp of the source when last read.
@@ -281,6 +289,7 @@ impl Book {
             retry: self.retry,
             saved: self.is_saved(),
             origin: self.stamp.as_ref().and_then(SourceStamp::origin).map(std::path::Path::to_owned),
+            files: self.stamp.iter().flat_map(SourceStamp::files).map(std::path::Path::to_owned).collect(),
         }
     }
 

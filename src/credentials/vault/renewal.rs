@@ -18,6 +18,7 @@ use super::slot::{Look, SaveError, Slot, blocking};
 use super::view::{Grant, Holding};
 use crate::credentials::document::NewTokens;
 use crate::credentials::exchange::{self, Refusal};
+use crate::credentials::kept::Room;
 use crate::credentials::lock::{LockAttempt, RefreshLock, Step, TOUCH_EVERY};
 use crate::credentials::secret::{Fingerprint, Secret};
 
@@ -187,8 +188,14 @@ impl Renewal<'_> {
         self.postpone("the login changed again and again".to_owned(), None).await
     }
 
-    /// Spends the refresh token; `None` if it was dead and another has taken its place.
+    /// Spends the refresh token; `None` if it was dead and another has taken its place. One whose successor could not be
+    /// written is left to the program whose login it is, which would be logged out.
     async fn spend(&self) -> Option<Landing> {
+        if self.slot.book().await.room() == Room::TooLittle {
+            let detail =
+                "Claude Code's login is too long to be written to the keychain unseen: run `claude`, which renews it";
+            return Some(self.postpone(detail.to_owned(), None).await);
+        }
         let token = self.slot.book().await.living_refresh().cloned();
         let (Some(token), Some(endpoint)) = (token, self.slot.endpoint()) else { return Some(Landing::NotRenewable) };
         // The life of a token is counted from before it was asked for: a process that was stopped must not believe its

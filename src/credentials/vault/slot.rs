@@ -18,6 +18,7 @@ use crate::credentials::document::{Document, NewTokens, Seals};
 use crate::credentials::error::SourceError;
 use crate::credentials::exchange::TokenEndpoint;
 use crate::credentials::file;
+use crate::credentials::kept::{self, NotWritten, Place, Seen};
 use crate::credentials::lock::{LockAttempt, Step};
 use crate::credentials::seal::{SealError, Sealer};
 use crate::credentials::secret::Fingerprint;
@@ -58,12 +59,8 @@ pub(super) enum Written {
 pub(super) enum SaveError {
     #[error(transparent)]
     Source(#[from] SourceError),
-    #[error("{path} cannot be written: {source}")]
-    Write {
-        path: String,
-        #[source]
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Write(#[from] NotWritten),
     #[error("the source is no file")]
     NoFile,
     #[error("it cannot be sealed: {0}")]
@@ -100,9 +97,10 @@ impl Slot {
         self.endpoint.as_ref()
     }
 
-    /// Its files: its own, then the one that it is a copy of.
-    pub(super) fn paths(&self) -> Vec<PathBuf> {
-        self.source.path().map(Path::to_owned).into_iter().chain(self.view().origin.clone()).collect()
+    /// The files whose change may change what the source gives.
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        let known = self.view().files.clone();
+        if known.is_empty() { self.source.files() } else { known }
     }
 
     /// The files whose locks keep others from renewing what is renewed here. A folder that is gone has no lock.
@@ -176,13 +174,13 @@ impl Slot {
         {
             let (slot, sealer) = (Arc::clone(self), world.sealer.clone());
             if let Some(stamp) = blocking(move || slot.copy_over(&tokens, &sealer, look)).await {
-                book.wrote(self.source.path().unwrap_or(Path::new("")), stamp);
+                book.wrote(&stamp);
             }
         }
     }
 
     /// Brings our copy of another program's login up to date. What fails leaves it as it was, for the next look.
-    fn copy_over(&self, tokens: &NewTokens, sealer: &Sealer, look: Look) -> Option<file::FileStamp> {
+    fn copy_over(&self, tokens: &NewTokens, sealer: &Sealer, look: Look) -> Option<Vec<Seen>> {
         let path = self.source.path()?;
         let _lock = match look {
             // Whoever looks so has the lock.
@@ -197,11 +195,11 @@ impl Slot {
             .ok()
     }
 
-    fn write_copy(&self, path: &Path, tokens: &NewTokens, sealer: &Sealer) -> Result<file::FileStamp, SaveError> {
+    fn write_copy(&self, path: &Path, tokens: &NewTokens, sealer: &Sealer) -> Result<Vec<Seen>, SaveError> {
         let (bytes, _) = file::read(path)?;
         let document = Document::parse(path, &bytes)?;
         let bytes = self.source.with_seals(sealer, |seals| document.with_tokens(tokens, seals))?;
-        file::replace(path, &bytes).map_err(|source| SaveError::Write { path: path.display().to_string(), source })
+        Ok(kept::replace(path, &Place::File, &bytes)?)
     }
 
     async fn read_patiently(self: &Arc<Self>, world: &VaultParts) -> Result<Option<Reading>, SourceError> {
@@ -268,7 +266,7 @@ impl Slot {
         tokens: &NewTokens,
         sealer: &Sealer,
     ) -> Result<Written, SaveError> {
-        let Opened { path, document, reading } = self.source.open(sealer)?.ok_or(SaveError::NoFile)?;
+        let Opened { path, place, document, reading } = self.source.open(sealer)?.ok_or(SaveError::NoFile)?;
         let Some(stamp) = reading.stamp.clone().filter(|_| reading.login.pair().refresh == expected) else {
             return Ok(Written::Overtaken(reading));
         };
@@ -277,11 +275,10 @@ impl Slot {
             None => self.source.with_seals(sealer, |seals| document.with_tokens(tokens, seals))?,
             Some(_) => document.with_tokens(tokens, &Seals::FOREIGN)?,
         };
-        let failed = |source| SaveError::Write { path: path.display().to_string(), source };
-        let mut stamp = stamp.after(&path, file::replace(&path, &bytes).map_err(failed)?);
+        let mut stamp = stamp.after(&kept::replace(&path, &place, &bytes)?);
         if let Some(own) = own {
             match self.write_copy(own, tokens, sealer) {
-                Ok(written) => stamp = stamp.after(own, written),
+                Ok(written) => stamp = stamp.after(&written),
                 Err(error) => tracing::warn!(%error, "the copy of a renewed login could not be written"),
             }
         }

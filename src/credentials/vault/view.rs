@@ -99,6 +99,8 @@ pub(super) struct View {
     pub(super) saved: Saved,
     /// The file of another program that the source is a copy of.
     pub(super) origin: Option<PathBuf>,
+    /// The files whose change may change what it gives; none where it gives nothing.
+    pub(super) files: Vec<PathBuf>,
 }
 
 impl Held {

@@ -41,7 +41,7 @@ impl Vault {
     /// The folders of all files, and of what they lead to: a file that is replaced is seen in its folder only.
     fn folders(&self) -> HashSet<PathBuf> {
         let slots = self.slots.load();
-        let files = slots.values().flat_map(|slot| slot.paths());
+        let files = slots.values().flat_map(|slot| slot.files());
         let led_to = |file: &Path| std::fs::canonicalize(file).ok();
         let all = files.flat_map(|file| [led_to(&file), Some(file)]).flatten();
         all.filter_map(|file| file.parent().map(Path::to_owned)).collect()

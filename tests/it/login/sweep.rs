@@ -30,7 +30,10 @@ pub fn assert_clean(setting: &Setting, said: &[String]) {
 fn is_the_tests(_: &SimHandle, home: &Path, path: &Path) -> bool {
     let below = path.strip_prefix(home).unwrap_or(path);
     let is_plain = below.components().count() == 1 && below.extension().is_some_and(|ending| ending == "json");
-    is_plain || below.starts_with(".claude") || below.starts_with("foreign")
+    is_plain
+        || below.starts_with(".claude")
+        || below.starts_with("foreign")
+        || below.starts_with("Library/Keychains/items")
 }
 
 pub fn files(folder: &Path) -> Vec<PathBuf> {

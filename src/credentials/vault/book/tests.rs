@@ -1,5 +1,6 @@
 use super::*;
 use crate::credentials::identity::IdentityFacts;
+use crate::credentials::kept::Room;
 use crate::credentials::source::Copied;
 use duduclaw_actors::clock::Wall;
 use duduclaw_actors::id::CredentialKind;
@@ -23,7 +24,7 @@ fn login(access: &str, refresh: Option<&str>) -> Login {
 }
 
 fn reading(login: Login) -> Result<Option<Reading>, SourceError> {
-    Ok(Some(Reading { login, stamp: None, copy: Copied::Same }))
+    Ok(Some(Reading { login, stamp: None, copy: Copied::Same, room: Room::Enough }))
 }
 
 fn book(access: &str, refresh: Option<&str>) -> Book {
