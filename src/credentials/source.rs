@@ -378,4 +378,18 @@ mod tests {
         assert!(matches!(missing, SourceError::Missing { .. }) && matches!(denied, SourceError::Denied { .. }));
         assert!(denied.to_string().contains("permissions") && missing.to_string().contains("does not exist"));
     }
+
+    /// What breaks it must be watched, too: else it heals with the next slow look only.
+    #[test]
+    fn a_copy_is_watched_with_its_original_also_while_that_makes_no_sense() {
+        let folder = tempfile::tempdir().expect("a folder for the test");
+        let (copy, original) = (folder.path().join("mine.json"), folder.path().join("theirs.json"));
+        let text =
+            format!(r#"{{"duduclawLinkedTo": "{}", "claudeAiOauth": {{"accessToken": "a"}}}}"#, original.display());
+        std::fs::write(&copy, text).expect("written");
+        std::fs::write(&original, "{").expect("written");
+        let source = SecretSource::StoreFile(copy.clone());
+        assert!(matches!(source.open(&Sealer::none()), Err(SourceError::Syntax { .. })));
+        assert_eq!(source.files(), [copy, original]);
+    }
 }
