@@ -32,6 +32,7 @@ mod serve;
 mod service;
 mod status;
 mod stream;
+mod terminal;
 mod usage;
 mod watch;
 mod words;

@@ -2,5 +2,6 @@
 //!
 //! Never here: what a run of one of them is for.
 
+pub(crate) mod brief;
 pub mod find;
 pub mod status;

@@ -57,12 +57,13 @@ pub(super) async fn run(args: ClaudeArgs, globals: &Globals) -> Result<ExitCode>
     let found = find(Tool::Claude, configured.as_deref(), &Machine)?;
     let daemon = Daemon::find(globals)?;
     let door = match daemon {
-        Some(daemon) => of_daemon(daemon, &loaded)?,
+        Some(daemon) => Some(of_daemon(daemon, &loaded)?),
+        None if serves_nobody(&loaded) && tells_of_itself(&args.args) => None,
         None if serves_nobody(&loaded) => bail!(NO_ACCOUNT),
-        None => of_our_own(globals, &loaded.home, &found).await?,
+        None => Some(of_our_own(globals, &loaded.home, &found).await?),
     };
-    let status = through(&door, &found, &secret_variables(&loaded), args.args).await;
-    if let Some(gateway) = door.own {
+    let status = through(door.as_ref(), &found, &secret_variables(&loaded), args.args).await;
+    if let Some(gateway) = door.and_then(|door| door.own) {
         gateway.stop().await;
     }
     Ok(code(status?))
@@ -76,6 +77,12 @@ fn serves_nobody(loaded: &Loaded) -> bool {
     let Some(ready) = &loaded.ready else { return false };
     let passes = ready.topology.elements().iter().any(|element| element.auth == AuthMode::Passthrough);
     !passes && ready.topology.accounts().next().is_none()
+}
+
+/// Whether it is only to say what it can do, or which version it is: that asks no provider.
+fn tells_of_itself(args: &[OsString]) -> bool {
+    let asks = |word: &OsString| ["--help", "-h", "--version", "-v"].iter().any(|known| word == known);
+    args.iter().any(asks)
 }
 
 fn of_daemon(daemon: Daemon, loaded: &Loaded) -> Result<Door> {
@@ -130,10 +137,19 @@ fn secret_variables(loaded: &Loaded) -> BTreeSet<String> {
     entries.filter_map(|entry| entry.source.variable().map(str::to_owned)).collect()
 }
 
-async fn through(door: &Door, found: &Found, secrets: &BTreeSet<String>, args: Vec<OsString>) -> Result<ExitStatus> {
+async fn through(
+    door: Option<&Door>,
+    found: &Found,
+    secrets: &BTreeSet<String>,
+    args: Vec<OsString>,
+) -> Result<ExitStatus> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut command = Command::new(&found.path);
-    command.args(args).env_clear().envs(environment::of_client(std::env::vars_os(), secrets, &door.url, &door.token));
+    let mut environment = environment::without_ways_to_providers(std::env::vars_os(), secrets);
+    if let Some(door) = door {
+        environment::lead(&mut environment, &door.url, &door.token);
+    }
+    command.args(args).env_clear().envs(environment);
     command.env("PATH", path_for(&found.path, &path));
     // From before it starts: a key pressed in between must not end us and leave it alone.
     let signals = Signals::catch()?;

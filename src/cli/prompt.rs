@@ -4,9 +4,11 @@
 
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 
-use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 use zeroize::Zeroizing;
+
+use super::terminal::next_event;
 
 /// No secret is longer.
 const LONGEST: u64 = 64 * 1024;
@@ -65,7 +67,7 @@ pub(super) fn hidden(question: &str) -> io::Result<Zeroizing<String>> {
 fn typed() -> io::Result<Zeroizing<String>> {
     let mut text = Zeroizing::new(String::with_capacity(4096));
     loop {
-        let Event::Key(KeyEvent { code, modifiers, kind, .. }) = event::read()? else { continue };
+        let Event::Key(KeyEvent { code, modifiers, kind, .. }) = next_event()? else { continue };
         if kind == KeyEventKind::Release {
             continue;
         }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use duduclaw_actors::billing::BillingCycle;
 use duduclaw_actors::clock::{Clock, SystemClock};
 use duduclaw_actors::money::Micros;
 
 use super::control::Control;
 use super::words::grouped;
-use super::{Exit, Globals, say};
+use super::{Ended, Exit, Globals, say};
 use crate::admin::{UsageAsk, UsageOf, UsageView, UsageWord};
 use crate::app::{Configuration, Home};
 use crate::config::surroundings::Machine;
@@ -59,6 +60,8 @@ impl From<By> for UsageWord {
 
 pub(super) async fn run(args: UsageArgs, globals: &Globals) -> Result<Exit> {
     let ask = UsageAsk { by: Some(args.by.into()), since: args.since, until: args.until };
+    ask.query(&BillingCycle::default(), SystemClock::default().now().wall)
+        .map_err(|error| Ended::error(Exit::Usage, error.to_string()))?;
     let usage = match Control::look(globals)? {
         Some(daemon) => daemon.call("usage", serde_json::to_value(&ask)?).await?,
         None => by_ourselves(&ask, globals)?,

@@ -1,16 +1,15 @@
 //! Is Claude Code there, does it run, would the service find it, and does it say that it is logged in?
 
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 
 use duduclaw_actors::id::CredentialKind;
 use serde::Deserialize;
 use tokio::process::Command;
-use tokio::time::timeout;
 
 use super::Doctor;
 use super::finding::{Finding, Group};
+use crate::process::brief;
 use crate::process::find::{Found, Tool, find, path_for};
 
 /// Less than a look may take, so that a tool that hangs is told as such.
@@ -81,12 +80,11 @@ fn logged_in(doctor: &Doctor, said: Result<String, String>) -> Finding {
 async fn run(program: &Path, args: &[&str]) -> Result<String, String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut command = Command::new(program);
-    command.args(args).env("PATH", path_for(program, &path)).stdin(Stdio::null()).kill_on_drop(true);
-    match timeout(WITHIN, command.output()).await {
-        Err(_) => Err("no answer within 9 s".to_owned()),
-        Ok(Err(error)) => Err(error.to_string()),
-        Ok(Ok(output)) if output.stdout.is_empty() => Err(format!("it prints nothing ({})", output.status)),
-        Ok(Ok(output)) => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+    command.args(args).env("PATH", path_for(program, &path));
+    match brief::output(command, WITHIN).await {
+        Err(error) => Err(error.to_string()),
+        Ok(output) if output.stdout.is_empty() => Err(format!("it prints nothing ({})", output.status)),
+        Ok(output) => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
     }
 }
 

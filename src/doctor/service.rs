@@ -4,7 +4,6 @@ use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 
 use duduclaw_service::{File, Scope};
@@ -19,6 +18,7 @@ use crate::admin::HealthView;
 use crate::app::unit;
 use crate::config::bind::Bind;
 use crate::config::locate::Source;
+use crate::process::brief;
 use crate::upstream::question::ask;
 
 /// How long our own daemon may take.
@@ -173,8 +173,8 @@ async fn linger() -> Option<Finding> {
     }
     let user = unit::user();
     let mut command = Command::new("loginctl");
-    command.args(["show-user", &user, "--property=Linger", "--value"]).stdin(Stdio::null()).kill_on_drop(true);
-    let output = timeout(NEAR, command.output()).await.ok()?.ok()?;
+    command.args(["show-user", &user, "--property=Linger", "--value"]);
+    let output = brief::output(command, NEAR).await.ok()?;
     (String::from_utf8_lossy(&output.stdout).trim() == "no").then(|| {
         let finding = Finding::warn(Group::Service, "linger", "no: the service ends with your last session");
         finding.advised(format!("loginctl enable-linger {user}"))

@@ -84,8 +84,12 @@ fn refusal(header: &HeaderName) -> ApiError {
 /// Whether a request was meant for us: every host name in it is one of ours. One without any comes from no browser.
 ///
 /// # Errors
-/// When it names somebody else, as a page does whose name was made to point at this machine.
+/// When it names somebody else, as a page does whose name was made to point at this machine; or several, of which others
+/// on the way may have read another one.
 pub fn check_host(headers: &HeaderMap, uri: &Uri, local: Option<SocketAddr>, server: &Server) -> Result<(), ApiError> {
+    if headers.get_all(HOST).iter().nth(1).is_some() {
+        return Err(ApiError::Invalid("a request has one Host header".to_owned()));
+    }
     let line = uri.authority().map(Authority::as_str);
     let named = headers.get_all(HOST).into_iter().map(|host| host.to_str().unwrap_or_default());
     named.chain(line).try_for_each(|named| {

@@ -4,12 +4,12 @@
 //! variable that could be taken for a login.
 
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 
 use serde::Deserialize;
 use tokio::process::Command;
 
+use super::brief::{self, BriefError};
 use super::find::{FindError, Tool, find};
 use crate::config::surroundings::Surroundings;
 
@@ -60,11 +60,14 @@ pub async fn login_of_claude(
 ) -> Result<Login, StatusError> {
     let found = find(Tool::Claude, None, machine)?;
     let mut command = Command::new(found.path);
-    command.args(["auth", "status", "--json"]).env_clear().stdin(Stdio::null()).kill_on_drop(true);
+    command.args(["auth", "status", "--json"]).env_clear();
     command.envs(PASSED.into_iter().filter_map(|name| Some((name, machine.var(name)?))));
     command.envs(machine.user_home().map(|home| ("HOME", home)));
     command.envs(config_dir.map(|dir| ("CLAUDE_CONFIG_DIR", dir)));
-    let output = tokio::time::timeout(WITHIN, command.output()).await.map_err(|_| StatusError::Late)??;
+    let output = brief::output(command, WITHIN).await.map_err(|error| match error {
+        BriefError::Run(error) => StatusError::Run(error),
+        BriefError::Late(_) => StatusError::Late,
+    })?;
     // It says the same with another exit status where it is not logged in.
     let said: Said = serde_json::from_slice(&output.stdout).map_err(|_| StatusError::Unclear)?;
     Ok(if said.logged_in { Login::There } else { Login::Missing })

@@ -227,6 +227,19 @@ async fn the_misdirected_learn_what_to_do() {
     assert!(answer.contains("evil.example"));
 }
 
+/// What stands between may have read the other one.
+#[tokio::test]
+async fn a_request_has_one_host() {
+    let world = World::logins(&["a"]).await;
+    for second in ["localhost", "127.0.0.1"] {
+        let request =
+            format!("GET /v1/models HTTP/1.1\r\nhost: localhost\r\nhost: {second}\r\nconnection: close\r\n\r\n");
+        let answer = world.raw(&request).await;
+        assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("one Host header"), "{answer}");
+    }
+    assert!(world.sim.log().is_empty());
+}
+
 #[tokio::test]
 async fn web_pages_of_other_origins_are_refused() {
     let world = World::logins(&["a"]).await;

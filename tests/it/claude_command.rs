@@ -284,6 +284,18 @@ fn without_any_account_it_is_said_what_to_do_and_nothing_is_begun() {
 }
 
 #[test]
+fn what_it_can_do_is_told_without_any_account_and_without_a_way_to_a_provider() {
+    let stand_in = StandIn::new("exit 0");
+    for words in [&["--help"][..], &["mcp", "add", "-h"], &["--version"]] {
+        let mut command = stand_in.command(&stand_in.path("home"), words);
+        let output = command.env("ANTHROPIC_BASE_URL", "https://elsewhere").stdin(Stdio::null()).output().unwrap();
+        let expected: String = words.iter().map(|word| format!("[{word}]\n")).collect();
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), expected));
+        assert!(!std::fs::read_to_string(stand_in.path("env")).unwrap().contains("ANTHROPIC"));
+    }
+}
+
+#[test]
 fn without_a_command_the_help_is_shown_and_the_exit_status_says_usage() {
     let output = Command::new(env!("CARGO_BIN_EXE_duduclaw")).output().unwrap();
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()));

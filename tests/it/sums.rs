@@ -151,7 +151,7 @@ async fn usage_and_failures_are_known_without_a_daemon_and_nothing_is_changed_by
     let (code, out, _) = run(setting.command(&["failures", "--lost"])).await;
     assert_eq!((code, out.as_str()), (0, "No message was lost, as far as is remembered.\n"));
     let (code, _, err) = run(setting.command(&["usage", "--since", "soon"])).await;
-    assert!(code == 1 && err.contains("7d, 36h or 90m"), "{err}");
+    assert!(code == 2 && err.contains("7d, 36h or 90m"), "{err}");
     assert_eq!(files(setting.home.path()), before);
 }
 

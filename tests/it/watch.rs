@@ -6,9 +6,12 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
+
+use tokio::process::{Child, Command};
 
 use crate::binary::Setting;
 use crate::support::PATIENCE;
@@ -17,22 +20,43 @@ use crate::support::PATIENCE;
 struct Terminal {
     master: File,
     slave: File,
-    child: tokio::process::Child,
+    child: Child,
     shown: Arc<Mutex<String>>,
+}
+
+/// A terminal's two ends.
+fn pair() -> (File, File) {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    // A program that held its own terminal's other end would never see it go.
+    fcntl_setfd(&master, FdFlags::CLOEXEC).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+    let slave = OpenOptions::new().read(true).write(true).open(name).unwrap();
+    tcsetwinsize(&slave, Winsize { ws_row: 20, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+    (File::from(master), slave)
+}
+
+fn begin(mut command: Command, slave: &File) -> Child {
+    let end = || Stdio::from(slave.try_clone().unwrap());
+    command.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap()
+}
+
+/// The same program at the head of a session of its own, deaf to the word that its terminal is gone.
+#[cfg(target_os = "linux")]
+fn deaf(command: &Command) -> Command {
+    let command = command.as_std();
+    let mut deaf = Command::new("/usr/bin/setsid");
+    deaf.args(["--ctty", "sh", "-c", "trap '' HUP; exec \"$@\"", "sh"]);
+    deaf.arg(command.get_program()).args(command.get_args()).env_clear().kill_on_drop(true);
+    deaf.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    deaf
 }
 
 impl Terminal {
     fn with(setting: &Setting, arguments: &[&str]) -> Self {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&master).unwrap();
-        unlockpt(&master).unwrap();
-        let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
-        let slave = OpenOptions::new().read(true).write(true).open(name).unwrap();
-        tcsetwinsize(&slave, Winsize { ws_row: 20, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
-        let end = || Stdio::from(slave.try_clone().unwrap());
-        let mut command = setting.command(arguments);
-        let child = command.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
-        let master = File::from(master);
+        let (master, slave) = pair();
+        let child = begin(setting.command(arguments), &slave);
         let shown = Arc::new(Mutex::new(String::new()));
         let (mut reader, seen) = (master.try_clone().unwrap(), Arc::clone(&shown));
         std::thread::spawn(move || {
@@ -107,6 +131,31 @@ async fn a_signal_gives_the_terminal_back_too() {
         let pid = Pid::from_raw(i32::try_from(terminal.child.id().unwrap()).unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
         assert_eq!(terminal.ends().await, Some(0), "{signal:?}");
+    }
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+/// As under `nohup`: nobody tells the program, and reading on would never end.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_program_whose_terminal_goes_away_ends() {
+    let setting = Setting::with(&["a"], "").await;
+    let mut daemon = setting.serve().await;
+    let watch: (&[&str], &str) = (&["status", "--watch"], "1 of 1 serve");
+    let prompt: (&[&str], &str) = (&["accounts", "add", "metered", "--provider", "anthropic"], "it is not shown");
+    for (arguments, shown) in [watch, prompt] {
+        let (mut master, slave) = pair();
+        let mut child = begin(deaf(&setting.command(arguments)), &slave);
+        let seen = tokio::task::spawn_blocking(move || {
+            let (mut said, mut piece) = (String::new(), [0; 4096]);
+            while !said.contains(shown) {
+                let length = master.read(&mut piece).unwrap();
+                said.push_str(&String::from_utf8_lossy(&piece[..length]));
+            }
+        });
+        tokio::time::timeout(PATIENCE, seen).await.expect("it asks").unwrap();
+        let ended = tokio::time::timeout(PATIENCE, child.wait()).await;
+        assert!(ended.is_ok(), "{arguments:?} goes on without its terminal");
     }
     assert_eq!(daemon.stop().await, Some(0));
 }

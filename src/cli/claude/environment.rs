@@ -13,15 +13,20 @@ const OUR_TOKENS: (&str, &str) = ("DUDUCLAW_", "TOKEN");
 /// Both spellings are in use; programs differ in which they read.
 const NO_PROXY: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
-/// The client's environment. `secrets` are the variables that the configuration names as holding an account's secret.
-pub(super) fn of_client(
+/// A client's variables.
+pub(super) type Variables = BTreeMap<OsString, OsString>;
+
+/// The user's environment without what leads to a provider. `secrets` are the variables that the configuration names as
+/// holding an account's secret.
+pub(super) fn without_ways_to_providers(
     users: impl IntoIterator<Item = (OsString, OsString)>,
     secrets: &BTreeSet<String>,
-    url: &str,
-    token: &str,
-) -> BTreeMap<OsString, OsString> {
-    let mut all: BTreeMap<OsString, OsString> =
-        users.into_iter().filter(|(name, _)| !is_taken_out(name, secrets)).collect();
+) -> Variables {
+    users.into_iter().filter(|(name, _)| !is_taken_out(name, secrets)).collect()
+}
+
+/// Leads the client to our gateway.
+pub(super) fn lead(all: &mut Variables, url: &str, token: &str) {
     all.insert("ANTHROPIC_BASE_URL".into(), url.into());
     all.insert("ANTHROPIC_AUTH_TOKEN".into(), token.into());
     let known = NO_PROXY.map(|name| all.get(OsStr::new(name)).filter(|value| !value.is_empty()).cloned());
@@ -29,7 +34,6 @@ pub(super) fn of_client(
     for (name, value) in NO_PROXY.into_iter().zip([upper.clone().or(lower.clone()), lower.or(upper)]) {
         all.insert(name.into(), exempt(value, host(url)));
     }
-    all
 }
 
 fn is_taken_out(name: &OsStr, secrets: &BTreeSet<String>) -> bool {
@@ -66,7 +70,8 @@ mod tests {
     fn of(users: &[(&str, &str)]) -> BTreeMap<String, String> {
         let users = users.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
         let text = |value: OsString| value.into_string().expect("it is text");
-        let made = of_client(users, &BTreeSet::from(["TEAM_TOKEN".to_owned()]), "http://127.0.0.1:4711", "token");
+        let mut made = without_ways_to_providers(users, &BTreeSet::from(["TEAM_TOKEN".to_owned()]));
+        lead(&mut made, "http://127.0.0.1:4711", "token");
         made.into_iter().map(|(name, value)| (text(name), text(value))).collect()
     }
 

@@ -1,7 +1,9 @@
 //! What is pressed, read on a thread of its own: reading a terminal blocks.
 
-use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use tokio::sync::mpsc;
+
+use crate::cli::terminal::next_event;
 
 /// What a key means here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +24,7 @@ pub(super) enum Key {
 pub(super) fn read() -> mpsc::Receiver<Key> {
     let (tell, keys) = mpsc::channel(64);
     std::thread::spawn(move || {
-        while let Ok(event) = event::read() {
+        while let Ok(event) = next_event() {
             let Some(key) = meaning(&event) else { continue };
             if tell.blocking_send(key).is_err() {
                 return;
