@@ -63,3 +63,6 @@ pub use vault::{
     Assignment, CredentialEvents, CredentialNews, CredentialStatus, Grant, Held, NotNow, Patience, Rejection, Vault,
     VaultParts,
 };
+
+#[cfg(test)]
+mod tests;
