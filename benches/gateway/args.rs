@@ -16,6 +16,10 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) streams: Option<usize>,
 
+    /// The leases alone, without any process beside this one.
+    #[arg(long)]
+    pub(crate) leases: bool,
+
     /// How many rounds (default 7; with --quick 5).
     #[arg(long)]
     pub(crate) rounds: Option<usize>,

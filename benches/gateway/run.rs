@@ -71,10 +71,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     allow_open_files()?;
     let extent = Extent::of(args)?;
     let circumstances = circumstances(args, extent);
-    let home = tempfile::tempdir().context("no place for temporary files")?;
-    let rig = Rig::start(args.gateway_cmd.as_deref(), home.path())?;
     let mut report = Report::default();
-    measure(&rig, extent, &mut report)?;
+    if args.leases {
+        leases(extent, &mut report)?;
+    } else {
+        let home = tempfile::tempdir().context("no place for temporary files")?;
+        measure(&Rig::start(args.gateway_cmd.as_deref(), home.path())?, extent, &mut report)?;
+    }
     let table = report.markdown(&circumstances);
     println!("{table}");
     keep(&table)?;

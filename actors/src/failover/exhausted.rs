@@ -22,26 +22,24 @@ pub(super) enum Barrier {
 
 /// The verdict over an upstream in which nothing can be granted.
 pub(super) fn exhausted(field: &Field<'_>, barrier: Barrier) -> Exhausted {
-    let looks = field.pool.spec.accounts.iter().filter_map(|id| field.look(*id));
-    let reasons: Vec<Reason> = looks
-        .map(|look| Reason {
-            account: look.glance.account,
-            entry: look.view.spec.entry.clone(),
-            why: why(look.digest.condition, field.has_tried(look.glance.account), barrier),
-        })
-        .collect();
+    let accounts = &field.pool.spec.accounts;
+    let mut reasons = Vec::with_capacity(accounts.len());
+    let mut probe = None;
+    for (account, view, condition) in accounts.iter().filter_map(|id| field.condition(*id).map(|(v, c)| (*id, v, c))) {
+        let why = why(condition, field.has_tried(account), barrier);
+        reasons.push(Reason { account, entry: view.spec.entry.clone(), why });
+        if matches!(condition, Condition::Held(_)) {
+            probe = soonest(probe, view.early_probe_due_at(field.demand.scope, field.now), field.now);
+        }
+    }
     let remedy = remedy(&reasons, field.now);
-    Exhausted { reasons, remedy, probe: probe(field) }
+    Exhausted { reasons, remedy, probe: probe.map(|due| not_before_soon(due, field.now)) }
 }
 
 /// When the next probe is due of an account whose return is a guess. One that is due already is another's, or this request
 /// has just spent its own.
-fn probe(field: &Field<'_>) -> Option<Deadline> {
-    let looks = field.pool.spec.accounts.iter().filter_map(|id| field.look(*id));
-    let held = looks.filter(|look| matches!(look.digest.condition, Condition::Held(_)));
-    let due = held.filter_map(|look| look.view.early_probe_due_at(field.demand.scope, field.now));
-    let soonest = due.reduce(|one, other| one.sooner(other, field.now))?;
-    Some(soonest.later(Deadline::after(field.now, BUSY), field.now))
+fn not_before_soon(due: Deadline, now: Timestamp) -> Deadline {
+    due.later(Deadline::after(now, BUSY), now)
 }
 
 impl Reason {

@@ -7,6 +7,8 @@
 
 mod pass;
 
+use std::cell::Ref;
+
 use self::pass::Pass;
 use super::allowance::RampRule;
 use super::book::Tally;
@@ -91,16 +93,16 @@ pub(super) struct Pick {
 }
 
 /// One account, glanced at for one demand: what every plan reads.
-pub(super) struct Glance {
+pub(super) struct Glance<'a> {
     pub(super) account: AccountId,
     pub(super) tally: Tally,
-    pub(super) brief: Brief,
+    pub(super) brief: Ref<'a, Brief>,
     pub(super) stance: Stance,
 }
 
 /// One account, looked at in detail.
 pub(super) struct Look<'a> {
-    pub(super) glance: Glance,
+    pub(super) glance: Glance<'a>,
     pub(super) view: &'a View,
     pub(super) digest: Digest,
 }
@@ -130,7 +132,7 @@ impl<'a> Field<'a> {
     }
 
     /// An account of this upstream as it stands to the demand.
-    pub(super) fn glance(&self, account: AccountId) -> Option<Glance> {
+    pub(super) fn glance(&self, account: AccountId) -> Option<Glance<'a>> {
         let brief = self.views.brief(account, self.demand.scope, self.settings, self.now)?;
         let tally = self.tallies.get(account.0 as usize).copied().unwrap_or_default();
         let kept = self.money.affords(account, brief.metered);
@@ -144,6 +146,13 @@ impl<'a> Field<'a> {
         let mut digest = view.digest(self.settings, self.demand.scope, self.demand.via, self.now);
         digest.condition = self.within_budget(view, digest.condition);
         Some(Look { glance: self.glance(account)?, view, digest })
+    }
+
+    /// How an account stands to the demand, and nothing else of it.
+    pub(super) fn condition(&self, account: AccountId) -> Option<(&'a View, Condition)> {
+        let view = self.view(account)?;
+        let condition = view.condition_for(self.settings, self.demand.scope, self.demand.via, self.now);
+        Some((view, self.within_budget(view, condition)))
     }
 
     /// How an account stands once money is thought of. That it is at its cap says less than which cap, and until when.
@@ -169,7 +178,7 @@ impl<'a> Field<'a> {
     }
 
     /// The place of a candidate among the others.
-    pub(super) fn key(&self, look: &Glance, band: Band, declared: usize) -> Key {
+    pub(super) fn key(&self, look: &Glance<'_>, band: Band, declared: usize) -> Key {
         let metered = look.brief.metered == Metered::Yes;
         let order = Ordering {
             strategy: self.pool.spec.strategy,
@@ -182,12 +191,12 @@ impl<'a> Field<'a> {
     }
 
     /// Whether the allowances leave room for one more.
-    pub(super) fn admits(&self, look: &Glance) -> bool {
+    pub(super) fn admits(&self, look: &Glance<'_>) -> bool {
         look.brief.is_unwaited() && self.has_room(look)
     }
 
     /// The same, for one that waits in the account's own queue.
-    pub(super) fn has_room(&self, look: &Glance) -> bool {
+    pub(super) fn has_room(&self, look: &Glance<'_>) -> bool {
         self.demand.call == CallKind::Side || look.brief.has_room(look.tally, self.ramp, self.now)
     }
 
@@ -195,7 +204,7 @@ impl<'a> Field<'a> {
         self.views.get(account)
     }
 
-    fn seat(&self, look: &Glance, band: Band) -> Seat {
+    fn seat(&self, look: &Glance<'_>, band: Band) -> Seat {
         if self.demand.renewing.contains(&look.account) && band != Band::Holding {
             Seat::Renewing
         } else if band != Band::Usable && self.home.is_some_and(|h| h.account() == look.account) {
@@ -211,11 +220,11 @@ impl<'a> Field<'a> {
         self.has_tried(account) || self.demand.renewing.contains(&account)
     }
 
-    fn is_open(&self, look: &Glance) -> bool {
+    fn is_open(&self, look: &Glance<'_>) -> bool {
         matches!(look.stance, Stance::Open(_))
     }
 
-    fn pick(&self, look: &Glance, band: Band) -> Pick {
+    fn pick(&self, look: &Glance<'_>, band: Band) -> Pick {
         let gate = if look.brief.on_trial { Gate::Trial } else { Gate::Open };
         Pick { account: look.account, gate, band }
     }
@@ -241,7 +250,7 @@ impl<'a> Field<'a> {
         (usable && self.admits(&look) && !self.better_group_is_open(&look)).then(|| self.pick(&look, Band::Usable))
     }
 
-    fn better_group_is_open(&self, home: &Glance) -> bool {
+    fn better_group_is_open(&self, home: &Glance<'_>) -> bool {
         let own = home.brief.merits.group(self.pool.spec.strategy);
         let better = self.pool.by_group.iter().take_while(|(group, _)| *group < own);
         let mut looks = better.filter(|(_, id)| !self.is_passed_over(*id)).filter_map(|(_, id)| self.glance(*id));
@@ -279,7 +288,7 @@ impl<'a> Field<'a> {
         pass
     }
 
-    fn may_probe(&self, look: &Glance) -> bool {
+    fn may_probe(&self, look: &Glance<'_>) -> bool {
         let unspent = self.demand.spent.probe == Once::Unused || broken(Rule::OneProbePerRequest);
         let free = look.tally.probes == 0 || broken(Rule::OneProbeInFlight);
         unspent

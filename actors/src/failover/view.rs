@@ -3,7 +3,7 @@
 mod brief;
 mod condition;
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ pub(super) struct View {
     /// What its rendezvous weights are seeded with.
     pub(super) seed: u64,
     bound: VecDeque<Boot>,
-    digests: [Cell<Option<Digest>>; 2],
+    digests: [RefCell<Option<Digest>>; 2],
 }
 
 /// Whether the roster has an account.

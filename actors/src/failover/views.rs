@@ -4,7 +4,7 @@
 //! over little memory. A brief is made when a plan first wants it. Whoever may change an account drops its briefs, since
 //! it gets at the account only through [`Views::get_mut`], [`Views::slot`] or [`Views::each_mut`].
 
-use std::cell::Cell;
+use std::cell::{Ref, RefCell};
 
 use super::view::{Brief, View};
 use crate::clock::Timestamp;
@@ -12,7 +12,7 @@ use crate::id::{AccountId, ModelScope};
 use crate::roster::PoolSettings;
 
 /// One account's briefs: one for each model scope.
-type Briefs = [Cell<Option<Brief>>; 2];
+type Briefs = [RefCell<Option<Brief>>; 2];
 
 /// All accounts.
 #[derive(Debug, Default)]
@@ -52,21 +52,22 @@ impl Views {
         self.views.iter_mut().flatten()
     }
 
-    /// The brief of an account, as it is now.
+    /// The brief of an account, as it is now. All who look at one time look at the same moment: a brief that is looked at
+    /// is current, and is not made anew meanwhile.
     pub(super) fn brief(
         &self,
         account: AccountId,
         scope: ModelScope,
         settings: &PoolSettings,
         now: Timestamp,
-    ) -> Option<Brief> {
+    ) -> Option<Ref<'_, Brief>> {
         let cell = &self.briefs.get(at(account))?[scope as usize];
-        if let Some(kept) = cell.get().filter(|brief| brief.is_current(now)) {
+        if let Ok(kept) = Ref::filter_map(cell.borrow(), |kept| kept.as_ref().filter(|brief| brief.is_current(now))) {
             return Some(kept);
         }
         let made = self.get(account)?.brief(settings, scope, now);
-        cell.set(Some(made));
-        Some(made)
+        cell.replace(Some(made));
+        Ref::filter_map(cell.borrow(), Option::as_ref).ok()
     }
 }
 

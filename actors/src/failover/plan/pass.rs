@@ -25,7 +25,7 @@ pub(super) struct Pass {
 }
 
 impl Pass {
-    pub(super) fn see(&mut self, field: &Field<'_>, look: &Glance, declared: usize) {
+    pub(super) fn see(&mut self, field: &Field<'_>, look: &Glance<'_>, declared: usize) {
         match look.stance {
             Stance::Removed => {}
             Stance::Breather if broken(Rule::BreatherSendsOthersAway) => {
@@ -38,7 +38,7 @@ impl Pass {
         }
     }
 
-    fn see_held(&mut self, field: &Field<'_>, look: &Glance, declared: usize) {
+    fn see_held(&mut self, field: &Field<'_>, look: &Glance<'_>, declared: usize) {
         if !field.may_probe(look) {
             return;
         }
@@ -48,7 +48,7 @@ impl Pass {
         }
     }
 
-    fn see_open(&mut self, field: &Field<'_>, look: &Glance, band: Band, declared: usize) {
+    fn see_open(&mut self, field: &Field<'_>, look: &Glance<'_>, band: Band, declared: usize) {
         if band == Band::Usable {
             self.usable += 1;
             self.usable_in_flight = self.usable_in_flight.saturating_add(look.tally.in_flight);
@@ -70,7 +70,7 @@ impl Pass {
         }
     }
 
-    fn see_full(&mut self, field: &Field<'_>, look: &Glance, key: Key) {
+    fn see_full(&mut self, field: &Field<'_>, look: &Glance<'_>, key: Key) {
         self.full = true;
         let has_place = field.view(look.account).is_some_and(|view| view.queue.has_room());
         if has_place && self.last_full.is_none_or(|(last, _)| key > last) {
@@ -78,7 +78,7 @@ impl Pass {
         }
     }
 
-    fn see_first_choice(&mut self, field: &Field<'_>, look: &Glance, declared: usize) {
+    fn see_first_choice(&mut self, field: &Field<'_>, look: &Glance<'_>, declared: usize) {
         if field.parent == Some(look.account) {
             self.parent = Some(field.pick(look, Band::Usable));
         }
@@ -96,7 +96,7 @@ impl Pass {
         }
     }
 
-    fn see_site(&mut self, field: &Field<'_>, look: &Glance, conversation: ConversationKey) {
+    fn see_site(&mut self, field: &Field<'_>, look: &Glance<'_>, conversation: ConversationKey) {
         let group = look.brief.merits.group(field.pool.spec.strategy);
         if !self.placement.wants(group) {
             return;

@@ -3,6 +3,7 @@
 //! What is found is kept until the second or a deadline passes, so that a plan over many accounts looks at each of them
 //! only briefly.
 
+use std::cell::Ref;
 use std::time::Duration;
 
 use super::{Listed, View};
@@ -108,17 +109,34 @@ impl View {
         via: Via,
         now: Timestamp,
     ) -> Digest {
-        let cell = &self.digests[scope as usize];
-        let kept = cell.get().filter(|digest| digest.validity.covers(now));
-        let mut digest = kept.unwrap_or_else(|| self.make_digest(pool, scope, now));
-        if kept.is_none() {
-            cell.set(Some(digest));
-        }
-        let keychain = self.spec.kind == CredentialKind::Keychain && via == Via::Gateway;
-        if keychain && !matches!(digest.condition, Condition::Removed(_)) {
-            digest.condition = Condition::Removed(Removal::Keychain);
-        }
+        let mut digest = *self.kept_digest(pool, scope, now);
+        digest.condition = self.by_way_of(via, digest.condition);
         digest
+    }
+
+    /// Only how it stands.
+    pub(in crate::failover) fn condition_for(
+        &self,
+        pool: &PoolSettings,
+        scope: ModelScope,
+        via: Via,
+        now: Timestamp,
+    ) -> Condition {
+        self.by_way_of(via, self.kept_digest(pool, scope, now).condition)
+    }
+
+    fn kept_digest(&self, pool: &PoolSettings, scope: ModelScope, now: Timestamp) -> Ref<'_, Digest> {
+        let cell = &self.digests[scope as usize];
+        if !cell.borrow().as_ref().is_some_and(|digest| digest.validity.covers(now)) {
+            cell.replace(Some(self.make_digest(pool, scope, now)));
+        }
+        Ref::map(cell.borrow(), |kept| kept.as_ref().expect("it was made just now"))
+    }
+
+    fn by_way_of(&self, via: Via, condition: Condition) -> Condition {
+        let keychain = self.spec.kind == CredentialKind::Keychain && via == Via::Gateway;
+        let is_removed = matches!(condition, Condition::Removed(_));
+        if keychain && !is_removed { Condition::Removed(Removal::Keychain) } else { condition }
     }
 
     fn make_digest(&self, pool: &PoolSettings, scope: ModelScope, now: Timestamp) -> Digest {
