@@ -31,7 +31,7 @@ use crate::activity::{self, Feed, Watchman};
 use crate::clock::{SharedClock, Timestamp};
 use crate::failover::book::LeaseBook;
 use crate::failover::{self, FailoverHandle};
-use crate::id::{AccountId, CredentialKind, EvidenceSeq, IdentityKey};
+use crate::id::{AccountId, CredentialKind, EntryId, EvidenceSeq, IdentityKey};
 use crate::inbox::Reader;
 use crate::journal::{Dirty, Journal, Keep, OpenStore};
 use crate::outcome::{Answered, Ended};
@@ -153,6 +153,12 @@ impl Fleet {
     #[must_use]
     pub fn identity(&self, account: AccountId) -> Option<IdentityKey> {
         self.lasting.cells.get(account).map(|cell| cell.committed().identity)
+    }
+
+    /// The entry that represents an account.
+    #[must_use]
+    pub fn entry(&self, account: AccountId) -> Option<EntryId> {
+        self.lasting.cells.get(account).map(|cell| cell.entry())
     }
 
     /// Puts another roster in force: new accounts start as they were remembered, known ones keep everything.

@@ -63,6 +63,9 @@ pub struct PoolAccount {
     /// Other entries of the configuration that are this account, each as `provider/name`.
     #[serde(default)]
     pub aliases: Vec<String>,
+    /// Those of them that are switched off.
+    #[serde(default)]
+    pub aliases_disabled: Vec<String>,
     /// The gravest state.
     pub state: String,
     /// Why.
@@ -225,6 +228,15 @@ struct About<'a> {
     now: Timestamp,
 }
 
+impl PoolAccount {
+    /// Its other names, for people.
+    pub(crate) fn also(&self) -> String {
+        let off = |alias: &String| self.aliases_disabled.contains(alias);
+        let said = |alias: &String| if off(alias) { format!("{alias} (disabled)") } else { alias.clone() };
+        self.aliases.iter().map(said).collect::<Vec<_>>().join(", ")
+    }
+}
+
 impl About<'_> {
     fn view(&self, vault: &Vault, element: &Element, requests: Count) -> PoolAccount {
         let standing = self.health.standing(0, EvidenceSeq(0), self.now);
@@ -238,6 +250,9 @@ impl About<'_> {
         PoolAccount {
             name: shown.map_or(&self.spec.entry.name, |entry| &entry.id.name).to_string(),
             aliases: shown.map_or_else(Vec::new, |entry| names(self.live.topology.aliases(entry))),
+            aliases_disabled: shown.map_or_else(Vec::new, |entry| {
+                names(self.live.topology.aliases(entry).filter(|alias| alias.switch == Switch::Off))
+            }),
             state: state.as_str().to_owned(),
             cause: cause(&standing, gravest),
             available: self.seen.is_some_and(|seen| seen.band.is_some_and(|band| band.serves())),

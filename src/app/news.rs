@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use duduclaw_actors::account::fact::Fact;
 use duduclaw_actors::account::health::{Check, HealthEvent};
 use duduclaw_actors::event::{Event, EventKind, Severity};
-use duduclaw_actors::id::{AccountId, EntryId, IdentityKey};
+use duduclaw_actors::id::{AccountId, IdentityKey};
 use duduclaw_actors::outcome::Evidence;
 use duduclaw_actors::ports::{EventSink, Table};
 use duduclaw_actors::root::Fleet;
@@ -29,16 +29,8 @@ impl NewsDesk {
         self.fleet.tell(account, Fact::Told(event));
     }
 
-    fn entry(&self, account: AccountId) -> Option<EntryId> {
-        self.fleet.roster().accounts.get(&account).map(|spec| spec.entry.clone())
-    }
-
-    fn name(&self, account: AccountId) -> String {
-        self.entry(account).map(|entry| entry.to_string()).unwrap_or_default()
-    }
-
     fn note(&self, account: AccountId, kind: EventKind, severity: Severity) {
-        let entry = self.entry(account);
+        let entry = self.fleet.entry(account);
         let ts = self.fleet.now();
         self.fleet.feed.emit(Event { seq: 0, ts, kind, severity, account: entry, evidence: Evidence::default() });
     }
@@ -81,6 +73,12 @@ impl CredentialEvents for NewsDesk {
             CredentialNews::Saved => tracing::info!(account = self.name(account), "the renewed login is saved now"),
         }
     }
+
+    /// Also of one that comes in with a reload, and is in no roster yet.
+    fn name(&self, account: AccountId) -> String {
+        self.fleet.entry(account).map(|entry| entry.to_string()).unwrap_or_default()
+    }
+
     fn remember(&self, account: AccountId, trace: &Trace) {
         let Some(identity) = self.fleet.identity(account) else { return };
         match serde_json::to_vec(trace) {

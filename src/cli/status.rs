@@ -48,7 +48,7 @@ pub(super) async fn run(args: StatusArgs, globals: &Globals) -> anyhow::Result<E
 fn aliases(pool: &PoolView) -> String {
     let all = pool.providers.iter().flat_map(|of| of.accounts.iter().map(move |account| (&of.name, account)));
     let several = all.filter(|(_, account)| !account.aliases.is_empty());
-    several.map(|(of, a)| format!("{of}/{} is also {}: one account.\n", a.name, a.aliases.join(", "))).collect()
+    several.map(|(of, a)| format!("{of}/{} is also {}: one account.\n", a.name, a.also())).collect()
 }
 
 /// How well the cache serves, once there is something to say.

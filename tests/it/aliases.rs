@@ -91,6 +91,15 @@ async fn views_name_the_aliases_of_an_account_and_only_where_there_are_some() {
     assert!(list.contains("aliases") && list.contains("anthropic/two"), "{list}");
     let status = setting.done(&["status"]).await;
     assert!(status.contains("anthropic/one is also anthropic/two: one account.\n"), "{status}");
+    setting.done(&["accounts", "disable", "two"]).await;
+    let list = setting.done(&["accounts", "list"]).await;
+    assert!(list.contains("anthropic/two (disabled)"), "{list}");
+    let pool = json(setting.done(&["status", "--json"]).await);
+    let account = &pool["providers"][0]["accounts"][0];
+    assert_eq!(
+        (&account["aliases"], &account["aliases_disabled"]),
+        (&json!(["anthropic/two"]), &json!(["anthropic/two"]))
+    );
     setting.done(&["accounts", "remove", "two"]).await;
     let list = setting.done(&["accounts", "list"]).await;
     let status = setting.done(&["status"]).await;

@@ -41,3 +41,21 @@ async fn a_line_for_people_has_words() {
     assert!(line.contains(" INFO duduclaw::app::log: failed over ") && line.contains(&id), "{line}");
     assert!(line.ends_with("why=server_error") && line.contains("from=anthropic/"), "{line}");
 }
+
+/// Also one that came in with a reload, before any request could know of it.
+#[tokio::test]
+async fn a_secret_that_cannot_be_had_is_told_with_its_accounts_name() {
+    let setting = Setting::with(&["a"], "").await;
+    let config = setting.home.path().join("config.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    let mut daemon = setting.serve().await;
+    let entry = |name: &str| {
+        format!("[[providers.anthropic.accounts]]\nname = \"{name}\"\ncredentials = \"/nowhere/{name}.json\"\n")
+    };
+    std::fs::write(&config, format!("{text}\n{}", entry("late"))).unwrap();
+    daemon.until("the secret of an account cannot be had").await;
+    daemon.stop().await;
+    let said = daemon.said();
+    let line = said.lines().find(|line| line.contains("cannot be had")).unwrap();
+    assert!(line.contains("anthropic/late"), "{line}");
+}

@@ -39,7 +39,7 @@ fn table(list: &AccountsView) -> String {
         "configured at",
     ]));
     for account in &list.accounts {
-        let aliases = has_aliases.then(|| account.standing.aliases.join(", "));
+        let aliases = has_aliases.then(|| account.standing.also());
         let first = std::iter::once(account.id.clone()).chain(aliases);
         table.add_row(first.chain([
             account.kind.replace('_', " "),

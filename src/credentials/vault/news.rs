@@ -71,4 +71,7 @@ pub trait CredentialEvents: Send + Sync {
 
     /// This is to be remembered of the account's credential.
     fn remember(&self, account: AccountId, trace: &Trace);
+
+    /// What people call the account.
+    fn name(&self, account: AccountId) -> String;
 }

@@ -240,7 +240,7 @@ impl Renewal<'_> {
             }
         }
         let detail = format!("the renewed login serves from memory: {error}");
-        tracing::warn!(account = self.slot.account().0, %detail, "a renewed login could not be saved");
+        tracing::warn!(account = self.name(), %detail, "a renewed login could not be saved");
         let book = self.slot.book().await;
         self.slot.publish(self.world, &book, [CredentialNews::NotSaved { detail }]);
     }
@@ -252,7 +252,7 @@ impl Renewal<'_> {
         if book.living_refresh().map(Secret::fingerprint) != Some(spent.fingerprint()) {
             return None;
         }
-        tracing::warn!(account = self.slot.account().0, code, token = %spent.fingerprint(), "the refresh grant is gone");
+        tracing::warn!(account = self.name(), code, token = %spent.fingerprint(), "the refresh grant is gone");
         let rejected = match self.purpose {
             Purpose::Due => None,
             Purpose::Rejected(token) => Some(token),
@@ -262,8 +262,12 @@ impl Renewal<'_> {
         Some(Landing::GrantLost)
     }
 
+    fn name(&self) -> String {
+        self.world.events.name(self.slot.account())
+    }
+
     async fn postpone(&self, detail: String, stated: Option<Duration>) -> Landing {
-        tracing::info!(account = self.slot.account().0, %detail, "a renewal failed for now");
+        tracing::info!(account = self.name(), %detail, "a renewal failed for now");
         let mut book = self.slot.book().await;
         let news = book.postpone(detail, stated, self.world.clock.now());
         self.slot.publish(self.world, &book, [news]);

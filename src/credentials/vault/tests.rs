@@ -169,6 +169,10 @@ impl CredentialEvents for Recorder {
         self.told.notify_one();
     }
 
+    fn name(&self, _: AccountId) -> String {
+        "anthropic/work".to_owned()
+    }
+
     fn remember(&self, account: AccountId, trace: &Trace) {
         assert_eq!(account, ACCOUNT);
         *self.trace.lock().expect("unpoisoned") = Some(trace.clone());
