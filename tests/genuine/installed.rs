@@ -28,6 +28,11 @@ pub fn claude(version: Version) -> PathBuf {
     present(&cache().join(version.folder()).join("node_modules/.bin/claude"))
 }
 
+/// Claude Code as it is built for macOS, which keeps its login in the keychain.
+pub fn claude_of_mac() -> PathBuf {
+    PathBuf::from(std::env::var_os("DUDUCLAW_TEST_MAC_CLAUDE").expect("DUDUCLAW_TEST_MAC_CLAUDE names the program"))
+}
+
 /// A Python that has the Anthropic SDK.
 pub fn python() -> PathBuf {
     present(&cache().join("python/bin/python"))

@@ -5,10 +5,15 @@
 //! Claude Code knows one address for tokens: `HTTPS_PROXY` and `NODE_EXTRA_CA_CERTS` bring it to the simulator. No clock is
 //! moved: either the provider ends the token between rounds, so that everybody is refused at once and renews, or its tokens
 //! live for less than the five minutes in advance of which everybody renews, so that every use is one too many.
+//!
+//! The same in macOS' keychain, with Claude Code as it is built for macOS, wherever that runs. The keychain is the one of
+//! `tests/it/security.sh`: a program called `security` is all that either side knows of it.
 
 #![cfg(target_os = "linux")]
 
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::Duration;
 
 use duduclaw::sim::{AccountChange, AccountSpec, Endpoint};
@@ -27,21 +32,73 @@ struct Sharers {
     stage: Stage,
     detour: Detour,
     second: String,
+    keychain: Option<Keychain>,
     _daemon: tokio::process::Child,
+}
+
+/// A keychain in a folder of its own.
+struct Keychain(tempfile::TempDir);
+
+const ITEM: [&str; 4] = ["-a", "me", "-s", "Claude Code-credentials"];
+
+impl Keychain {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/security.sh");
+        std::os::unix::fs::symlink(source, folder.path().join("security")).unwrap();
+        Self(folder)
+    }
+
+    fn program(&self) -> PathBuf {
+        self.0.path().join("security")
+    }
+
+    fn say(&self, arguments: &[&str], input: &str) -> Vec<u8> {
+        let program = std::process::Command::new(self.program())
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn();
+        let mut child = program.unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        child.wait_with_output().unwrap().stdout
+    }
+
+    /// Takes the login out of Claude Code's file.
+    fn take(&self, file: &Path) {
+        let hex: String = std::fs::read(file).unwrap().iter().map(|byte| format!("{byte:02x}")).collect();
+        let [a, me, s, service] = ITEM;
+        self.say(&["-i"], &format!("add-generic-password -U {a} \"{me}\" {s} \"{service}\" -X \"{hex}\"\n"));
+        std::fs::remove_file(file).unwrap();
+    }
+
+    fn login(&self) -> Vec<u8> {
+        self.say(&[&["find-generic-password"], &ITEM[..], &["-w"]].concat(), "")
+    }
 }
 
 impl Sharers {
     async fn of(login: AccountSpec) -> Self {
+        Self::with(login, None).await
+    }
+
+    async fn with(login: AccountSpec, keychain: Option<Keychain>) -> Self {
+        let program = keychain.as_ref().map(Keychain::program).unwrap_or_default();
         let stage = Stage::of([login]).unconfigured().var("DUDUCLAW_SERVER__BIND", "127.0.0.1:0");
         let stage = stage
+            .var("DUDUCLAW_KEYCHAIN", &program.display().to_string())
+            .var("USER", "me")
             .var("DUDUCLAW_LOG__FORMAT", "json")
             .var("DUDUCLAW_PROVIDERS__ANTHROPIC__BASE_URL", "{sim}")
             .var("DUDUCLAW_PROVIDERS__ANTHROPIC__TOKEN_URL", "{sim}/v1/oauth/token")
             .start()
             .await;
         // Long enough that everybody comes while one renews.
-        stage.sim.set_token_delay(2500);
+        stage.sim.set_token_delay(if keychain.is_some() { 9_000 } else { 2_500 });
         let detour = Detour::to(&stage.sim.token_url(), stage.folder.path()).await;
+        if let Some(keychain) = &keychain {
+            keychain.take(&stage.folder.path().join(".claude/.credentials.json"));
+        }
         let home = stage.home("second");
         let config = format!(
             "[server]\nbind = \"127.0.0.1:0\"\n[log]\nformat = \"json\"\n[providers.anthropic]\nkind = \"anthropic\"\n\
@@ -52,7 +109,7 @@ impl Sharers {
         std::fs::write(home.join("config.toml"), config).unwrap();
         let ours = |arguments: &[&str]| {
             let mut command = kin::program(env!("CARGO_BIN_EXE_duduclaw").as_ref(), stage.folder.path());
-            command.args(arguments).env("DUDUCLAW_HOME", &home);
+            command.args(arguments).env("DUDUCLAW_HOME", &home).env("DUDUCLAW_KEYCHAIN", &program).env("USER", "me");
             command
         };
         let imported =
@@ -62,7 +119,7 @@ impl Sharers {
         assert!(copy.contains("duduclaw-sealed") && !copy.contains("sk-ant-"), "{copy}");
         let story = Story::default();
         let (daemon, second) = spawned(ours(&["-v", "serve"]), &story).await;
-        Self { stage, detour, second, _daemon: daemon }
+        Self { stage, detour, second, keychain, _daemon: daemon }
     }
 
     fn file(&self) -> PathBuf {
@@ -71,7 +128,13 @@ impl Sharers {
 
     /// Claude Code with the login itself, and no gateway.
     async fn claude(&self, version: Version, round: usize) {
-        let mut command = kin::program(&installed::claude(version), self.stage.folder.path());
+        let program = self.keychain.as_ref().map_or_else(|| installed::claude(version), |_| installed::claude_of_mac());
+        let mut command = kin::program(&program, self.stage.folder.path());
+        if let Some(keychain) = &self.keychain {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            let folders = std::iter::once(keychain.0.path().to_owned()).chain(std::env::split_paths(&path));
+            command.env("PATH", std::env::join_paths(folders).unwrap()).env("USER", "me");
+        }
         let folder = self.stage.home(&format!("{version:?}-{round}"));
         command.current_dir(folder).args(["-p", "[[say: Served.]]", "--output-format", "json"]);
         command.env("ANTHROPIC_BASE_URL", self.stage.sim.base_url()).env("NO_PROXY", "127.0.0.1");
@@ -127,7 +190,8 @@ impl Sharers {
     }
 
     fn has_the_good_pair(&self) -> bool {
-        let file: Value = serde_json::from_slice(&std::fs::read(self.file()).unwrap()).unwrap();
+        let kept = self.keychain.as_ref().map_or_else(|| std::fs::read(self.file()).unwrap(), Keychain::login);
+        let file: Value = serde_json::from_slice(&kept).unwrap();
         let (held, good) = (&file["claudeAiOauth"], self.stage.sim.credentials("a").unwrap());
         held["refreshToken"].as_str() == good.refresh_token.as_deref() && held["accessToken"] == good.token.as_str()
     }
@@ -151,4 +215,29 @@ async fn tokens_so_short_that_every_use_is_due_log_nobody_out() {
         sharers.round(round).await;
         sharers.nobody_is_logged_out(1).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Claude Code as it is built for macOS: DUDUCLAW_TEST_MAC_CLAUDE names one"]
+async fn in_the_keychain_everybody_is_refused_at_once_and_one_renews_for_all() {
+    let sharers = Sharers::with(AccountSpec::oauth("a"), Some(Keychain::new())).await;
+    for round in 0..ROUNDS {
+        let ended = AccountChange { expire_tokens: true, ..AccountChange::default() };
+        sharers.stage.sim.change("a", &ended).unwrap();
+        sharers.round(round).await;
+        sharers.nobody_is_logged_out(round + 1).await;
+    }
+    assert!(!sharers.file().exists(), "nobody went back to the file");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Claude Code as it is built for macOS: DUDUCLAW_TEST_MAC_CLAUDE names one"]
+async fn in_the_keychain_tokens_so_short_that_every_use_is_due_log_nobody_out() {
+    let short = AccountSpec { token_seconds: Some(240), ..AccountSpec::oauth("a") };
+    let sharers = Sharers::with(short, Some(Keychain::new())).await;
+    for round in 0..ROUNDS {
+        sharers.round(round).await;
+        sharers.nobody_is_logged_out(1).await;
+    }
+    assert!(!sharers.file().exists(), "nobody went back to the file");
 }
