@@ -51,7 +51,8 @@ fn told(plan: &Plan, to: &Destination) -> String {
             let _ = write!(text, " (there {:?})", account.was);
         }
         let _ = write!(text, ": {}", source(&account.source));
-        for (key, value) in &account.keys {
+        let comes = !matches!(account.source, PlannedSource::None(_));
+        for (key, value) in account.keys.iter().filter(|_| comes) {
             let _ = write!(text, ", {key} = {}", value.to_string().trim());
         }
         text.push('\n');

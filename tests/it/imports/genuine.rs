@@ -338,7 +338,7 @@ async fn teamclaudes_accounts_come_over_in_their_order_with_their_limits() {
             "third: a login, copied to the account store, priority = 42, threshold_5h = 0.7, threshold_7d = 0.85, \
              threshold_fable = 0.5, max_utilization_5h = 0.95, max_utilization_7d = 0.6, max_utilization_fable = 0.95\n",
             "gpt-example-com (there \"gpt@example.com\"): left out: it is a login to ChatGPT; log in with `duduclaw login codex`",
-            "deepseek: left out: it is of another provider",
+            "deepseek: left out: it is of another provider; configure that as one of [providers]\n",
             "note: dev@example.com (Acme) went through a proxy of its own there (routing)",
             "note: metered had a limit for extra usage there (maxSpend)",
         ],
