@@ -51,6 +51,7 @@ use crate::gateway::live::Live;
 
 pub use accounts::{
     AccountAnswer, AccountsView, ListedAccount, ProbeAnswer, ProbeVerdict, RemovedAnswer, SavedAnswer, SavedCheck,
+    strategy_notes,
 };
 pub use activity::{ActivityView, EventView, SeverityWord};
 pub use counts::Counts;

@@ -4,6 +4,7 @@
 //! are, and the settings that have a counterpart here. Never here: the network, writing, and what becomes of a plan.
 
 mod ccflare;
+mod places;
 mod shunt;
 mod shunt_state;
 mod teamclaude;
@@ -15,7 +16,9 @@ use duduclaw_actors::id::CredentialKind;
 
 use crate::credentials::{Content, Fresh, IdentityFacts, Origin, Proof, Secret};
 
-pub(crate) use shunt_state::{Imported, StateError, read as read_shunt_state};
+use crate::config::surroundings::Surroundings;
+pub(crate) use shunt::usual_state as usual_shunt_state;
+pub(crate) use shunt_state::{Imported, Moments, StateError, read as read_shunt_state};
 
 /// A program that people come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +31,8 @@ pub(crate) enum Program {
 /// What is to come over.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
+    /// Where it was read.
+    pub(crate) from: Vec<PathBuf>,
     pub(crate) accounts: Vec<Planned>,
     /// What is to be known of the whole.
     pub(crate) notes: Vec<String>,
@@ -65,14 +70,20 @@ pub(crate) enum ImportError {
     Unreadable { path: PathBuf, source: std::io::Error },
     #[error("{} is not what {program} writes: {why}", .path.display())]
     Shape { path: PathBuf, program: &'static str, why: String },
+    #[error("there is nothing of {program} at {}; name its file or folder", paths(.looked))]
+    Nowhere { program: &'static str, looked: Vec<PathBuf> },
 }
 
-/// What the files of a program say.
-pub(crate) fn read(program: Program, path: &Path) -> Result<Plan, ImportError> {
+fn paths(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// What the files of a program say: those that are named, else those where it keeps them.
+pub(crate) fn read(program: Program, named: Option<&Path>, machine: &dyn Surroundings) -> Result<Plan, ImportError> {
     let mut plan = match program {
-        Program::Teamclaude => teamclaude::read(path)?,
-        Program::Shunt => shunt::read(path)?,
-        Program::Ccflare => ccflare::read(path)?,
+        Program::Teamclaude => teamclaude::read(named, machine)?,
+        Program::Shunt => shunt::read(named, machine)?,
+        Program::Ccflare => ccflare::read(named, machine)?,
     };
     name(&mut plan.accounts);
     Ok(plan)

@@ -188,6 +188,19 @@ pub enum Strategy {
     Failover,
 }
 
+impl Strategy {
+    /// Its name in the configuration.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::RoundRobin => "round_robin",
+            Self::Priority => "priority",
+            Self::LeastCost => "least_cost",
+            Self::Failover => "failover",
+        }
+    }
+}
+
 /// `[server.pool]`, resolved.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PoolSettings {

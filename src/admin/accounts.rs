@@ -16,4 +16,4 @@ pub(super) use list::list;
 pub use list::{AccountAnswer, AccountsView, ListedAccount};
 pub(super) use probe::probe;
 pub use probe::{ProbeAnswer, ProbeVerdict};
-pub use saved::{SavedAnswer, SavedCheck};
+pub use saved::{SavedAnswer, SavedCheck, strategy_notes};

@@ -1,11 +1,12 @@
 //! `state.import`: what another gateway knew of quota, taken over.
 
+use duduclaw_actors::clock::Wall;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::fault::{Fault, FaultKind};
 use super::verb::Call;
-use crate::app::imported::{TakeError, Took, import as take};
+use crate::app::imported::{StateFile, TakeError, Took, import as take};
 
 /// What another gateway wrote down.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -13,6 +14,8 @@ use crate::app::imported::{TakeError, Took, import as take};
 pub(super) struct Importing {
     /// The whole text of shunt's state file, of version 2 or 3.
     state: String,
+    /// When the file was written, in Unix seconds: figures in it without a time of their own are as old as that.
+    written_at: Option<i64>,
 }
 
 /// What became of it.
@@ -26,7 +29,9 @@ pub struct StateAnswer {
 
 /// Takes it over.
 pub(super) async fn import(call: Call, importing: Importing) -> Result<StateAnswer, Fault> {
-    let taken = take(&call.desk.fleet, &call.live.topology, importing.state.as_bytes()).await;
+    let written = importing.written_at.map(|seconds| Wall(seconds.saturating_mul(1000)));
+    let file = StateFile { bytes: importing.state.as_bytes(), written };
+    let taken = take(&call.desk.fleet, &call.live.topology, file).await;
     taken.map(StateAnswer::from).map_err(|why| match why {
         TakeError::State(_) => Fault::new(FaultKind::Unprocessable, why.to_string()),
         TakeError::Store(_) => Fault::unavailable(why.to_string()),

@@ -19,7 +19,7 @@ use tokio::sync::Mutex;
 
 use crate::config::topology::{Entry, Topology};
 use crate::credentials::SecretSource;
-use crate::imports::{Imported, StateError, read_shunt_state};
+use crate::imports::{Imported, Moments, StateError, read_shunt_state};
 
 /// The name of the record.
 const KEY: &str = "imported-quota";
@@ -35,7 +35,18 @@ static TURN: Mutex<()> = Mutex::const_new(());
 struct Waiting {
     /// By the hash of what the file holds.
     first: BTreeMap<String, Wall>,
+    /// When each of them was written, as the first import heard it.
+    #[serde(default)]
+    written: BTreeMap<String, Wall>,
     pending: Vec<Imported>,
+}
+
+/// A file of another gateway.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StateFile<'a> {
+    pub(crate) bytes: &'a [u8],
+    /// When it was written, if that is known.
+    pub(crate) written: Option<Wall>,
 }
 
 /// What became of an import.
@@ -63,14 +74,20 @@ impl Waiting {
     }
 
     /// Takes what a file says, in the place of what was said of the same accounts.
-    fn take(&mut self, bytes: &[u8], now: Wall) -> Result<(), StateError> {
-        let hash: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-        let first = self.first.get(&hash).copied().unwrap_or(now);
-        let imported = read_shunt_state(bytes, first)?;
+    fn take(&mut self, file: StateFile<'_>, now: Wall) -> Result<(), StateError> {
+        let hash: String = Sha256::digest(file.bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let known = self.first.get(&hash).copied();
+        let first = known.unwrap_or(now);
+        let written = known.map_or(file.written, |_| self.written.get(&hash).copied());
+        let imported = read_shunt_state(file.bytes, Moments::new(first, written))?;
         if self.first.len() >= FILES {
             let oldest = self.first.iter().min_by_key(|(_, at)| **at).map(|(hash, _)| hash.clone());
-            oldest.and_then(|oldest| self.first.remove(&oldest));
+            if let Some(oldest) = oldest {
+                self.first.remove(&oldest);
+                self.written.remove(&oldest);
+            }
         }
+        written.and_then(|written| self.written.insert(hash.clone(), written));
         self.first.insert(hash, first);
         self.pending.retain(|known| imported.iter().all(|new| new.key != known.key));
         self.pending.extend(imported);
@@ -100,23 +117,32 @@ impl Waiting {
 }
 
 fn owner<'t>(imported: &Imported, topology: &'t Topology) -> Option<&'t Entry> {
-    topology.entries().iter().find(|entry| {
+    let here = || topology.entries().iter().filter(|entry| topology.roster().accounts.contains_key(&entry.account));
+    let exact = here().find(|entry| {
         let (Some(account), Some(element)) = (topology.account(entry.account), topology.elements().get(entry.element))
         else {
             return false;
         };
         let is_stored = matches!(entry.source, SecretSource::StoreFile(_));
         let stored = is_stored.then_some(&*entry.id.name);
-        topology.roster().accounts.contains_key(&entry.account)
-            && imported.key.is_of(&account.identity, element.family, (&entry.id.provider, &entry.id.name), stored)
+        imported.key.is_of(&account.identity, element.family, (&entry.id.provider, &entry.id.name), stored)
+    });
+    // Its pool may be called otherwise here; then the name alone tells, if only one account has it.
+    let is_named = |entry: &&Entry| {
+        let family = topology.elements().get(entry.element).map(|element| element.family);
+        family.and_then(|family| imported.key.inline_name(family)) == Some(&*entry.id.name)
+    };
+    exact.or_else(|| {
+        let first = here().find(is_named)?;
+        here().filter(is_named).all(|entry| entry.account == first.account).then_some(first)
     })
 }
 
 /// Imports a file into the running fleet.
-pub(crate) async fn import(fleet: &Fleet, topology: &Topology, bytes: &[u8]) -> Result<Took, TakeError> {
+pub(crate) async fn import(fleet: &Fleet, topology: &Topology, file: StateFile<'_>) -> Result<Took, TakeError> {
     let _turn = TURN.lock().await;
     let mut waiting = Waiting::of(&fleet.journal.load(Table::Facts).await?);
-    waiting.take(bytes, fleet.now().wall)?;
+    waiting.take(file, fleet.now().wall)?;
     let accounts = hand_over(fleet, topology, &mut waiting).await;
     fleet.journal.flush().await?;
     Ok(Took { accounts, orphans: waiting.orphans() })
@@ -162,11 +188,11 @@ async fn hand_over(fleet: &Fleet, topology: &Topology, waiting: &mut Waiting) ->
 pub(crate) fn import_into(
     store: &mut dyn Store,
     topology: &Topology,
-    bytes: &[u8],
+    file: StateFile<'_>,
     now: Wall,
 ) -> Result<Took, TakeError> {
     let mut waiting = Waiting::of(&store.load(Table::Facts)?);
-    waiting.take(bytes, now)?;
+    waiting.take(file, now)?;
     let value = Some((VERSION, waiting.written()));
     let records = vec![Write { table: Table::Facts, key: KEY.to_owned(), value }];
     store.write(&Batch { records, usage: Vec::new(), events: Vec::new() })?;

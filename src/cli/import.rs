@@ -21,31 +21,31 @@ pub struct ImportArgs {
 enum ImportCommand {
     /// Accounts, priorities and thresholds of teamclaude: its teamclaude.json.
     #[command(
-        after_help = "Example:\n  duduclaw import teamclaude ~/.config/teamclaude.json --apply\n\nExit status: 0 told or done, 1 not all of it could be done."
+        after_help = "Example:\n  duduclaw import teamclaude --apply\n\nWithout PATH: $TEAMCLAUDE_CONFIG, else teamclaude.json in $XDG_CONFIG_HOME or ~/.config.\n\nExit status: 0 told or done, 1 not all of it could be done."
     )]
     Teamclaude(From),
-    /// Accounts, priorities and thresholds of shunt: its shunt.toml, or its folder.
+    /// Accounts, priorities and thresholds of shunt: its shunt.toml or shunt.yaml, or a folder with its files.
     #[command(
-        after_help = "Example:\n  duduclaw import shunt ~/.shunt --apply\n\nExit status: 0 told or done, 1 not all of it could be done."
+        after_help = "Example:\n  duduclaw import shunt --apply\n  duduclaw import shunt ~/.config/shunt/shunt.yaml --apply\n\nWithout PATH: what shunt itself finds, which is shunt.toml, shunt.yaml or shunt.yml here, in shunt/ of $XDG_CONFIG_HOME or ~/.config, or in Homebrew's etc; and the logins in $SHUNT_CLAUDE_ACCOUNTS_DIR or ~/.shunt/accounts/claude.\n\nExit status: 0 told or done, 1 not all of it could be done."
     )]
     Shunt(From),
-    /// Accounts and priorities of ccflare: its database.
+    /// Accounts and priorities of ccflare or better-ccflare: its database.
     #[command(
-        after_help = "Example:\n  duduclaw import ccflare ~/.config/ccflare/ccflare.db --apply\n\nExit status: 0 told or done, 1 not all of it could be done."
+        after_help = "Example:\n  duduclaw import ccflare --apply\n\nWithout PATH: $BETTER_CCFLARE_DB_PATH or $ccflare_DB_PATH, else better-ccflare/better-ccflare.db or ccflare/ccflare.db in $XDG_CONFIG_HOME or ~/.config.\n\nExit status: 0 told or done, 1 not all of it could be done."
     )]
     Ccflare(From),
     /// What shunt knew of quota: its state file.
     #[command(
-        after_help = "Example:\n  duduclaw import shunt-state ~/shunt-state.json\n\nExit status: 0 done, 1 it could not be done."
+        after_help = "Example:\n  duduclaw import shunt-state\n  duduclaw import shunt-state ~/shunt-state.json\n\nWithout PATH: the state_path in [server.pool] of the configuration that shunt itself finds.\n\nExit status: 0 done, 1 it could not be done."
     )]
     ShuntState(StateArgs),
 }
 
 #[derive(Debug, Args)]
 struct From {
-    /// Its file.
+    /// Its file, or the folder with it. Default: where it keeps it, see below.
     #[arg(value_name = "PATH")]
-    path: PathBuf,
+    path: Option<PathBuf>,
     /// Do it. Without, it is only told what would be done, and on a terminal asked for.
     #[arg(long)]
     apply: bool,
@@ -56,9 +56,9 @@ struct From {
 
 #[derive(Debug, Args)]
 struct StateArgs {
-    /// Its state file, of version 2 or 3.
+    /// Its state file, of version 2 or 3. Default: the one that its configuration names.
     #[arg(value_name = "PATH")]
-    path: PathBuf,
+    path: Option<PathBuf>,
     /// As JSON.
     #[arg(long)]
     json: bool,

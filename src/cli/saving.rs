@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 
 use super::control::Control;
 use super::{Ended, Exit, Globals, say};
-use crate::admin::{SavedAnswer, SavedCheck};
+use crate::admin::{SavedAnswer, SavedCheck, strategy_notes};
 use crate::amend::{Change, form_of};
 use crate::app::{Configuration, sealer};
 use crate::config::Ready;
@@ -74,7 +74,7 @@ impl Files {
         let answer = |ready: &Ready| SavedAnswer::new(&ready.topology, to, name, saved, form_of(file.as_deref()));
         let first = answer(&ready);
         if !write_config || first.entry.is_none() {
-            return Ok(first);
+            return Ok(first.with(strategy_notes(&self.ready.topology, &ready.topology)));
         }
         let entry = EntryId { provider: to.provider.as_str().into(), name: name.into() };
         let done = self.configuration.trial().and_then(|trial| trial.amend(&[entry], Change::Add));
@@ -84,10 +84,10 @@ impl Files {
             return Ok(SavedAnswer { notes, ..first });
         }
         ready = self.reread();
-        Ok(answer(&ready))
+        Ok(answer(&ready).with(strategy_notes(&self.ready.topology, &ready.topology)))
     }
 
-    fn reread(&mut self) -> Ready {
+    pub(super) fn reread(&mut self) -> Ready {
         self.configuration.load().ready.unwrap_or_else(|| self.ready.clone())
     }
 }

@@ -26,6 +26,18 @@ pub struct IdentityFacts {
     pub plan: Option<String>,
 }
 
+/// What a provider's id of an account looks like.
+pub const UUID_LIKE: &str = "01234567-89ab-cdef-0123-456789abcdef";
+
+/// Whether a text looks like an account's id, and is no placeholder of zeros.
+#[must_use]
+pub fn is_uuid(text: &str) -> bool {
+    let groups: Vec<&str> = text.split('-').collect();
+    let is_hex = groups.iter().all(|group| group.chars().all(|c| c.is_ascii_hexdigit()));
+    let lengths: Vec<usize> = groups.iter().map(|group| group.len()).collect();
+    is_hex && lengths == [8, 4, 4, 4, 12] && text.contains(|c| c != '0' && c != '-')
+}
+
 /// The file name by which Claude Code's own credentials are known.
 const CLAUDE_CODE_FILE: &str = ".credentials.json";
 

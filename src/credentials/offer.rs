@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use super::document::{Content, Document, Fresh, Origin, Proof, Seals};
 use super::error::SourceError;
-use super::identity::IdentityFacts;
+use super::identity::{IdentityFacts, UUID_LIKE, is_uuid};
 use super::secret::{MalformedSecret, Secret, SecretShape};
 use crate::config::settings::AuthMode;
 
@@ -71,6 +71,9 @@ pub enum OfferError {
     /// Its first characters do not tell.
     #[error("its first characters do not tell what kind it is: say --kind setup_token or --kind api_key")]
     UnknownKind,
+    /// The account's id looks like none.
+    #[error("an account's uuid looks like {UUID_LIKE}, and this one does not; nothing was saved")]
+    Uuid,
     /// A credentials file that makes no sense.
     #[error("the login cannot be read: {0}")]
     Login(SourceError),
@@ -100,6 +103,10 @@ pub(crate) struct Taker<'a> {
 pub(crate) fn judge(offer: &Offer, taker: Taker<'_>) -> Result<Fresh, OfferError> {
     if matches!(taker.auth, AuthMode::Passthrough | AuthMode::None) {
         return Err(OfferError::NoCredentials { provider: taker.provider.to_owned(), auth: taker.auth.as_str() });
+    }
+    let uuid = offer.uuid.as_deref().map(str::trim).filter(|uuid| !uuid.is_empty());
+    if taker.family == Family::Claude && uuid.is_some_and(|uuid| !is_uuid(uuid)) {
+        return Err(OfferError::Uuid);
     }
     if offer.text.trim_start().starts_with('{') {
         return whole_login(offer, taker);
@@ -203,6 +210,30 @@ mod tests {
         let error = judged("else-CANARY", None, AuthMode::ClaudeOauth).unwrap_err();
         assert!(error.contains("--kind") && !error.contains("CANARY"), "{error}");
         assert!(matches!(judged("else", None, AuthMode::ApiKey), Ok(Content::Key(_))));
+    }
+
+    #[test]
+    fn an_id_of_an_account_must_look_like_one() {
+        let judged = |uuid: &str, family| {
+            let (text, uuid) = (Zeroizing::new("sk-ant-oat01-x".to_owned()), Some(uuid.to_owned()));
+            let offer = Offer { text, kind: None, uuid, organization: None };
+            judge(&offer, Taker { provider: "p", family, auth: AuthMode::ClaudeOauth }).map(|fresh| fresh.facts.uuid)
+        };
+        let good = "5F0c1d6e-1111-4a2b-8c3d-000000000001";
+        assert_eq!(judged(&format!(" {good}\n"), Family::Claude).unwrap().as_deref(), Some(good));
+        assert_eq!(judged(" ", Family::Claude).unwrap(), None);
+        for odd in [
+            "me",
+            "5f0c1d6e11114a2b8c3d000000000001",
+            "5f0c1d6e-1111-4a2b-8c3d-00000000000g",
+            "5f0c1d6e-1111-4a2b-8c3d-000000000001-",
+            "00000000-0000-0000-0000-000000000000",
+            "sk-ant-oat01-CANARY",
+        ] {
+            let error = judged(odd, Family::Claude).unwrap_err().to_string();
+            assert!(error.contains("looks like 01234567-") && !error.contains("CANARY"), "{odd}: {error}");
+        }
+        assert!(judged("user-1", Family::Codex).is_ok(), "what other providers' ids look like is theirs");
     }
 
     /// C46: what can only be refused is refused without asking, and told without being shown.

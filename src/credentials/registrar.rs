@@ -69,8 +69,8 @@ pub struct Saved {
 pub enum Before {
     /// Nothing.
     Nothing,
-    /// An account of this name.
-    Account,
+    /// An account of this name, of this kind as far as its file tells.
+    Account(Option<CredentialKind>),
 }
 
 /// Why nothing was saved.

@@ -1,25 +1,65 @@
-//! ccflare's database: its table of accounts, opened for reading alone.
+//! ccflare's database: its table of accounts, opened for reading alone. better-ccflare, which goes on where ccflare
+//! stopped, has the same table with more columns.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use rusqlite::{Connection, OpenFlags, Row};
 
+use super::places::{Usual, named_by, settings_folder};
 use super::{ImportError, Plain, Plan, Planned, PlannedSource, unreadable, warn_of_copies};
+use crate::config::surroundings::Surroundings;
 
-pub(super) fn read(path: &Path) -> Result<Plan, ImportError> {
+const NAMES: [&str; 2] = ["better-ccflare.db", "ccflare.db"];
+/// What means something else in the address of a database.
+const SPECIAL: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'?').add(b'#');
+
+/// `named` is its database, or the folder with it.
+pub(super) fn read(named: Option<&Path>, machine: &dyn Surroundings) -> Result<Plan, ImportError> {
+    let path = Usual { program: "ccflare", names: &NAMES, files: usual(machine) }.find(named)?;
     // A database that is not there would be told as one that makes no sense.
-    std::fs::File::open(path).map_err(unreadable(path))?;
-    let mut plan = Plan { accounts: accounts(path).map_err(|error| shape(path, &error))?, notes: Vec::new() };
+    std::fs::File::open(&path).map_err(unreadable(&path))?;
+    let accounts = accounts(&path).map_err(|error| shape(&path, &error))?;
+    let mut plan = Plan {
+        accounts: accounts.iter().map(|account| account.planned(is_any_ranked(&accounts))).collect(),
+        notes: accounts.iter().filter_map(Account::paused_itself).collect(),
+        from: vec![path],
+    };
     warn_of_copies(&mut plan, "ccflare");
     Ok(plan)
+}
+
+fn usual(machine: &dyn Surroundings) -> Vec<PathBuf> {
+    if let Some(file) = named_by(&["BETTER_CCFLARE_DB_PATH", "ccflare_DB_PATH"], machine) {
+        return vec![file];
+    }
+    let folder = settings_folder(machine);
+    vec![folder.join("better-ccflare/better-ccflare.db"), folder.join("ccflare/ccflare.db")]
+}
+
+fn is_any_ranked(accounts: &[Account]) -> bool {
+    accounts.iter().any(|account| account.priority != 0)
+}
+
+/// Opens it so that nothing is changed and nothing comes to lie beside it. What a ccflare that runs has not moved into
+/// the database yet is in a log beside it, and counts; without such a log the file alone is read.
+fn opened(path: &Path) -> rusqlite::Result<Connection> {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    let has_log = std::fs::metadata(&log).is_ok_and(|log| log.len() > 0);
+    let (Some(text), false) = (path.to_str(), has_log) else {
+        return Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY);
+    };
+    let address = format!("file:{}?immutable=1", utf8_percent_encode(text, SPECIAL));
+    Connection::open_with_flags(address, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI)
 }
 
 fn shape(path: &Path, error: &rusqlite::Error) -> ImportError {
     ImportError::Shape { path: path.to_owned(), program: "ccflare", why: error.to_string() }
 }
 
-fn accounts(path: &Path) -> rusqlite::Result<Vec<Planned>> {
-    let database = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+fn accounts(path: &Path) -> rusqlite::Result<Vec<Account>> {
+    let database = opened(path)?;
     let known = columns(&database)?;
     // Columns came with time; one that is not there yet holds nothing.
     let column =
@@ -34,13 +74,12 @@ fn accounts(path: &Path) -> rusqlite::Result<Vec<Planned>> {
         "priority",
         "paused",
         "custom_endpoint",
+        "pause_reason",
     ];
     let list = wanted.map(column).join(", ");
     let mut statement = database.prepare(&format!("SELECT {list} FROM accounts ORDER BY created_at, name"))?;
     let rows = statement.query_map([], |row| Ok(Account::of(row)))?;
-    let all: Vec<Account> = rows.collect::<rusqlite::Result<_>>()?;
-    let any_priority = all.iter().any(|account| account.priority != 0);
-    Ok(all.iter().map(|account| account.planned(any_priority)).collect())
+    rows.collect()
 }
 
 fn columns(database: &Connection) -> rusqlite::Result<Vec<String>> {
@@ -58,6 +97,7 @@ struct Account {
     priority: i64,
     is_paused: bool,
     endpoint: Option<String>,
+    pause_reason: Option<String>,
 }
 
 impl Account {
@@ -74,7 +114,15 @@ impl Account {
             priority: number(6).unwrap_or(0),
             is_paused: number(7).is_some_and(|paused| paused != 0),
             endpoint: text(8),
+            pause_reason: text(9),
         }
+    }
+
+    /// That it was ccflare itself that paused it, and not its owner.
+    fn paused_itself(&self) -> Option<String> {
+        let why = self.pause_reason.as_deref().filter(|why| self.is_paused && *why != "manual")?;
+        let name = &self.name;
+        Some(format!("{name} was paused by ccflare itself ({why:?}); it comes switched off, look whether it should be"))
     }
 
     fn planned(&self, any_priority: bool) -> Planned {
@@ -90,7 +138,8 @@ impl Account {
 
     fn source(&self) -> PlannedSource {
         let is_claude = matches!(self.provider.as_str(), "anthropic" | "claude-oauth" | "claude-console-api");
-        if !is_claude || self.endpoint.is_some() {
+        let is_elsewhere = self.endpoint.as_deref().is_some_and(|url| !url.contains("anthropic.com"));
+        if !is_claude || is_elsewhere {
             let text = format!("it is of another provider ({}); configure that as one of [providers]", self.provider);
             return PlannedSource::None(text);
         }

@@ -1,15 +1,20 @@
-//! shunt's configuration (`shunt.toml`) and its store of Claude accounts. Its store files have the shape of ours, so a
-//! login stays linked to its file: whoever renews it, renews it there.
+//! shunt's configuration and its store of Claude accounts. Its store files have the shape of ours, so a login stays
+//! linked to its file: whoever renews it, renews it there.
+
+mod config;
+mod places;
 
 use std::path::{Path, PathBuf};
 
-use toml::Value;
+use toml::{Table, Value};
 
 use super::{ImportError, Plan, Planned, PlannedSource, unreadable};
+use crate::config::surroundings::{Surroundings, expand};
 use crate::credentials::{existing_login, is_store_name};
+use config::Pools;
 
 /// Keys that mean the same here.
-const SHARED: [&str; 10] = [
+const SHARED: [&str; 11] = [
     "uuid",
     "priority",
     "disabled",
@@ -20,8 +25,8 @@ const SHARED: [&str; 10] = [
     "max_utilization",
     "max_utilization_5h",
     "max_utilization_7d",
+    "max_utilization_fable",
 ];
-const CAP_FABLE: &str = "max_utilization_fable";
 /// Keys of the pool, and what each is on an account that has none of its own.
 const POOL: [(&str, &str); 8] = [
     ("default_threshold", "threshold"),
@@ -31,28 +36,26 @@ const POOL: [(&str, &str); 8] = [
     ("default_max_utilization", "max_utilization"),
     ("default_max_utilization_5h", "max_utilization_5h"),
     ("default_max_utilization_7d", "max_utilization_7d"),
-    ("default_max_utilization_fable", CAP_FABLE),
+    ("default_max_utilization_fable", "max_utilization_fable"),
 ];
+/// Keys of the pool that are the pool's here too.
+const WHOLE: [&str; 4] = ["hard_threshold", "burn_rate_avoidance", "usage_refresh_seconds", "ramp_initial_concurrency"];
 
-/// `path` is its configuration, or its folder.
-pub(super) fn read(path: &Path) -> Result<Plan, ImportError> {
-    let (config, store) = places(path)?;
-    let table = match &config {
-        Some(config) => parsed(config)?,
-        None => toml::Table::new(),
-    };
-    let mut plan = Plan::default();
-    let entries = entries(&table);
-    let pool = table.get("server").and_then(|server| server.get("pool"));
-    for entry in &entries {
-        plan.accounts.push(planned(entry, pool, &store));
+/// `named` is its configuration, or a folder with its files.
+pub(super) fn read(named: Option<&Path>, machine: &dyn Surroundings) -> Result<Plan, ImportError> {
+    let places = places::places(named, machine)?;
+    let table = places.config.as_deref().map(config::parsed).transpose()?.unwrap_or_default();
+    let stored = stored(&places.store).map_err(unreadable(&places.store))?;
+    let (pools, pool) = (Pools::of(&table), pool(&table));
+    let mut plan = Plan { from: places.config.into_iter().collect(), ..Plan::default() };
+    if !stored.is_empty() {
+        plan.from.push(places.store.clone());
     }
-    // Without a list its pool is the whole store.
-    let named = |name: &str| entries.iter().any(|entry| entry.get("name").and_then(Value::as_str) == Some(name));
-    for name in stored(&store).map_err(unreadable(&store))?.iter().filter(|name| !named(name)) {
-        let entry = Value::Table([("name".to_owned(), Value::String(name.clone()))].into_iter().collect());
-        plan.accounts.push(planned(&entry, pool, &store));
+    plan.accounts = pools.listed.iter().map(|entry| planned(entry, pool, &places.store)).collect();
+    for name in stored.into_iter().filter(|name| !pools.names(name)) {
+        plan.accounts.push(unlisted(name, &pools, pool, &places.store, &mut plan.notes));
     }
+    plan.notes.extend(of_the_pool(pool));
     if plan.accounts.iter().any(|account| matches!(account.source, PlannedSource::Stored(_))) {
         plan.notes.push(
             "logins stay linked to shunt's files, which it locks against itself alone: do not let both renew them"
@@ -62,55 +65,45 @@ pub(super) fn read(path: &Path) -> Result<Plan, ImportError> {
     Ok(plan)
 }
 
-fn places(path: &Path) -> Result<(Option<PathBuf>, PathBuf), ImportError> {
-    let meta = std::fs::metadata(path).map_err(unreadable(path))?;
-    if meta.is_dir() {
-        let config = path.join("shunt.toml");
-        return Ok((config.exists().then_some(config), path.join("accounts/claude")));
-    }
-    let beside = path.parent().map(|folder| folder.join("accounts/claude")).filter(|folder| folder.is_dir());
-    let usual = || directories::BaseDirs::new().map(|dirs| dirs.home_dir().join(".shunt/accounts/claude"));
-    let store = std::env::var_os("SHUNT_CLAUDE_ACCOUNTS_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
-    Ok((Some(path.to_owned()), store.or(beside).or_else(usual).unwrap_or_default()))
-}
-
-fn parsed(path: &Path) -> Result<toml::Table, ImportError> {
-    let shape = |why: &str| ImportError::Shape { path: path.to_owned(), program: "shunt", why: why.to_owned() };
-    let is_yaml = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
-    if is_yaml {
-        return Err(shape("YAML is not read here; give its folder (~/.shunt), or the same as TOML"));
-    }
-    let text = std::fs::read_to_string(path).map_err(unreadable(path))?;
-    text.parse().map_err(|_| shape("it is not valid TOML"))
-}
-
-/// All accounts of Claude providers, in both of its forms.
-fn entries(table: &toml::Table) -> Vec<Value> {
-    let is_claude = |auth: Option<&Value>| {
-        let mode = auth.and_then(|auth| auth.as_str().or_else(|| auth.get("mode")?.as_str()));
-        mode.is_some_and(|mode| mode == "claude_oauth")
+/// Where the configuration that shunt would find has its state written.
+pub(crate) fn usual_state(machine: &dyn Surroundings) -> Result<PathBuf, ImportError> {
+    let configs = places::usual_configs(machine);
+    let Some(path) = super::places::present(&configs) else {
+        return Err(ImportError::Nowhere { program: "shunt", looked: configs });
     };
-    let providers = table.get("providers").and_then(Value::as_table).into_iter().flat_map(toml::Table::values);
-    let of_providers = providers.filter(|p| is_claude(p.get("auth"))).filter_map(|p| p.get("accounts")?.as_array());
-    let upstreams = table.get("upstreams").and_then(Value::as_array).into_iter().flatten();
-    let of_upstreams = upstreams.filter(|u| is_claude(u.get("auth"))).flat_map(|u| {
-        let auth = u.get("auth");
-        let one = auth.and_then(|auth| auth.get("account")).cloned();
-        let all = auth.and_then(|auth| auth.get("accounts")?.as_array().cloned()).unwrap_or_default();
-        one.into_iter().chain(all)
-    });
-    let mut found: Vec<Value> = Vec::new();
-    for entry in of_providers.flatten().cloned().chain(of_upstreams) {
-        let bare = entry.as_str().map(|name| Value::Table([("name".to_owned(), name.into())].into_iter().collect()));
-        let entry = bare.unwrap_or(entry);
-        if !found.iter().any(|known| known.get("name") == entry.get("name")) {
-            found.push(entry);
+    let table = config::parsed(&path)?;
+    let state = pool(&table).and_then(|pool| pool.get("state_path")?.as_str().map(str::to_owned));
+    match state.filter(|state| !state.trim().is_empty()) {
+        Some(state) => Ok(expand(&state, machine)),
+        None => {
+            let why = "it has no state_path in [server.pool]: shunt kept no state".to_owned();
+            Err(ImportError::Shape { path, program: "shunt", why })
         }
     }
-    found
 }
 
-fn planned(entry: &Value, pool: Option<&Value>, store: &Path) -> Planned {
+fn pool(table: &Table) -> Option<&Table> {
+    table.get("server")?.get("pool")?.as_table()
+}
+
+/// What the pool as a whole was told, and has to be told here as well.
+fn of_the_pool(pool: Option<&Table>) -> Option<String> {
+    let said = WHOLE.iter().filter_map(|key| Some(format!("{key} = {}", pool?.get(*key)?)));
+    let said = said.collect::<Vec<_>>().join(", ");
+    (!said.is_empty()).then(|| format!("[server.pool] says there {said}; write that into [server.pool] here"))
+}
+
+/// An account of the store that no list names: where lists are all there is, it served nowhere.
+fn unlisted(name: String, pools: &Pools, pool: Option<&Table>, store: &Path, notes: &mut Vec<String>) -> Planned {
+    let mut entry: Table = [("name".to_owned(), Value::String(name.clone()))].into_iter().collect();
+    if pools.are_all_listed {
+        entry.insert("disabled".to_owned(), true.into());
+        notes.push(format!("{name} is in shunt's store and in none of its pools, so it comes switched off"));
+    }
+    planned(&entry, pool, store)
+}
+
+fn planned(entry: &Table, pool: Option<&Table>, store: &Path) -> Planned {
     let text = |key: &str| entry.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
     let name = text("name").unwrap_or("account").to_owned();
     let source = if let Some(file) = text("credentials") {
@@ -124,17 +117,20 @@ fn planned(entry: &Value, pool: Option<&Value>, store: &Path) -> Planned {
             Err(why) => PlannedSource::None(why.to_string()),
         }
     };
-    let own = SHARED.into_iter().chain([CAP_FABLE]).filter_map(|key| Some((key, value(entry.get(key)?)?)));
-    let mut keys: Vec<_> = own.collect();
-    for (theirs, ours) in POOL {
-        let is_said =
-            keys.iter().any(|(key, _)| *key == ours || (*key == "threshold" && ours.starts_with("threshold")))
-                || keys.iter().any(|(key, _)| *key == "max_utilization" && ours.starts_with("max_utilization"));
-        if let Some(value) = pool.and_then(|pool| value(pool.get(theirs)?)).filter(|_| !is_said) {
-            keys.push((ours, value));
-        }
-    }
+    let mut keys: Vec<_> = SHARED.into_iter().filter_map(|key| Some((key, value(entry.get(key)?)?))).collect();
+    keys.extend(inherited(entry, pool));
     Planned { was: name, name: String::new(), source, keys }
+}
+
+/// What the pool says of all accounts, as far as this one says nothing: its own value for every window comes before the
+/// pool's for one.
+fn inherited(entry: &Table, pool: Option<&Table>) -> Vec<(&'static str, toml_edit::Value)> {
+    let says = |ours: &str| {
+        let whole = if ours.starts_with("threshold") { "threshold" } else { "max_utilization" };
+        entry.contains_key(ours) || entry.contains_key(whole)
+    };
+    let theirs = POOL.into_iter().filter(|(_, ours)| !says(ours));
+    theirs.filter_map(|(theirs, ours)| Some((ours, value(pool?.get(theirs)?)?))).collect()
 }
 
 fn value(value: &Value) -> Option<toml_edit::Value> {

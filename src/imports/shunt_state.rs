@@ -3,7 +3,8 @@
 //! A status of version 2 without a stamp gets that of its window's figures, else the moment of the import, and its reset
 //! as its boundary; an unstamped aggregate is stamped so that it ends with the earliest known reset. Then, whatever the
 //! version: what belongs to nothing is dropped, what is over is forgotten, what is unstamped is stamped, and stamps of
-//! the future become the moment of the import. Pure: that moment is an argument, and the same one gives the same state.
+//! the future become the moment of the import. What shunt itself wrote in version 2 has no stamps at all: it was seen when
+//! the file was written, at the latest. Pure: both moments are arguments, and the same ones give the same state.
 //!
 //! Never here: files, and whose accounts they are here.
 
@@ -13,6 +14,20 @@ use duduclaw_actors::id::{Family, IdentityKey, Window};
 use duduclaw_actors::outcome::QuotaStatus;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+/// When a file was read, and when it was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moments {
+    import: Wall,
+    written: Wall,
+}
+
+impl Moments {
+    /// A file that is written after it is read has a wrong clock.
+    pub(crate) fn new(import: Wall, written: Option<Wall>) -> Self {
+        Self { import, written: written.unwrap_or(import).min(import) }
+    }
+}
 
 const WEEK: i64 = 604_800;
 
@@ -49,26 +64,26 @@ pub(crate) enum StateError {
 }
 
 /// What a file says, as of the moment of its import.
-pub(crate) fn read(bytes: &[u8], boot: Wall) -> Result<Vec<Imported>, StateError> {
+pub(crate) fn read(bytes: &[u8], at: Moments) -> Result<Vec<Imported>, StateError> {
     let root: Value = serde_json::from_slice(bytes).map_err(|_| StateError::Shape)?;
     let version = root.get("version").and_then(Value::as_i64).ok_or(StateError::Shape)?;
     if !matches!(version, 2 | 3) {
         return Err(StateError::Version(version));
     }
     let accounts = root.get("accounts").and_then(Value::as_array).ok_or(StateError::Shape)?;
-    Ok(accounts.iter().filter_map(|account| imported(account, version, boot)).collect())
+    Ok(accounts.iter().filter_map(|account| imported(account, version, at)).collect())
 }
 
 /// An account that makes no sense is left out; so is one of which nothing is left.
-fn imported(account: &Value, version: i64, boot: Wall) -> Option<Imported> {
+fn imported(account: &Value, version: i64, at: Moments) -> Option<Imported> {
     let key = account.get("key")?;
     let family = key.get("store_family").and_then(Value::as_str).unwrap_or("claude").to_owned();
     let identity = serde_json::from_value(key.get("identity")?.clone()).ok()?;
     let mut stored = account.get("quota")?.as_object()?.clone();
     if version == 2 {
-        migrate(&mut stored, boot);
+        migrate(&mut stored, at.written);
     }
-    let quota = quota(&stored, boot);
+    let quota = quota(&stored, at);
     (quota != Quota::default()).then_some(Imported { key: ImportedKey { family, identity }, quota })
 }
 
@@ -76,8 +91,8 @@ fn imported(account: &Value, version: i64, boot: Wall) -> Option<Imported> {
 const WINDOWS: [&str; 3] = ["5h", "7d", "7d_oi"];
 
 /// Version 2 to 3.
-fn migrate(quota: &mut Map<String, Value>, boot: Wall) {
-    let now = boot.as_secs();
+fn migrate(quota: &mut Map<String, Value>, written: Wall) {
+    let now = written.as_secs();
     for window in WINDOWS {
         let stamp = format!("observed_at_status_{window}");
         if text(quota, &format!("status_{window}")).is_some() && seconds(quota, &stamp).is_none() {
@@ -96,15 +111,16 @@ fn migrate(quota: &mut Map<String, Value>, boot: Wall) {
 }
 
 /// What every import does.
-fn quota(stored: &Map<String, Value>, boot: Wall) -> Quota {
-    let windows = WINDOWS.map(|window| (Window::from_name(window), state(stored, window, boot)));
+fn quota(stored: &Map<String, Value>, moments: Moments) -> Quota {
+    let Moments { import, written } = moments;
+    let windows = WINDOWS.map(|window| (Window::from_name(window), state(stored, window, moments)));
     let windows: std::collections::BTreeMap<Window, WindowState> = windows.into_iter().collect();
-    let stamped = stamp(stored, "observed_at_status", boot);
-    let aggregate =
-        text(stored, "status").map(|status| Aggregate { status: word(status), observed_at: stamped.unwrap_or(boot) });
+    let stamped = stamp(stored, "observed_at_status", import);
+    let aggregate = text(stored, "status")
+        .map(|status| Aggregate { status: word(status), observed_at: stamped.unwrap_or(written) });
     let mut quota = Quota { windows: Windows::from(windows), aggregate };
     let before = quota.windows.clone();
-    quota.expire(Timestamp { wall: boot, boot: Boot(0) });
+    quota.expire(Timestamp { wall: import, boot: Boot(0) });
     if stamped.is_none() && quota.windows != before {
         // Without a stamp of its own it ends with any window.
         quota.aggregate = None;
@@ -122,12 +138,13 @@ fn word(status: String) -> QuotaStatus {
 }
 
 /// One window. A stamp without what it is the stamp of is nothing.
-fn state(stored: &Map<String, Value>, window: &str, boot: Wall) -> WindowState {
+fn state(stored: &Map<String, Value>, window: &str, moments: Moments) -> WindowState {
+    let Moments { import, written } = moments;
     let utilization = stored.get(&format!("utilization_{window}")).and_then(Value::as_f64);
     let utilization = utilization.filter(|share| share.is_finite() && *share >= 0.0);
     let status = text(stored, &format!("status_{window}"));
-    let of_figures = stamp(stored, &format!("observed_at_{window}"), boot).unwrap_or(boot);
-    let of_status = stamp(stored, &format!("observed_at_status_{window}"), boot).unwrap_or(boot);
+    let of_figures = stamp(stored, &format!("observed_at_{window}"), import).unwrap_or(written);
+    let of_status = stamp(stored, &format!("observed_at_status_{window}"), import).unwrap_or(written);
     let boundary = seconds(stored, &format!("reset_at_status_{window}")).map(at);
     WindowState {
         utilization,
@@ -139,8 +156,8 @@ fn state(stored: &Map<String, Value>, window: &str, boot: Wall) -> WindowState {
     }
 }
 
-fn stamp(stored: &Map<String, Value>, key: &str, boot: Wall) -> Option<Wall> {
-    seconds(stored, key).map(|seconds| at(seconds).min(boot))
+fn stamp(stored: &Map<String, Value>, key: &str, import: Wall) -> Option<Wall> {
+    seconds(stored, key).map(|seconds| at(seconds).min(import))
 }
 
 fn at(seconds: i64) -> Wall {
@@ -158,6 +175,20 @@ fn text(stored: &Map<String, Value>, key: &str) -> Option<String> {
 }
 
 impl ImportedKey {
+    /// The name of an account that was configured there and not known by its owner. A pool may be called otherwise here.
+    pub(crate) fn inline_name(&self, family: Family) -> Option<&str> {
+        match &self.identity {
+            ImportedIdentity::UpstreamInline { name, .. } if self.is_family(family) => Some(name),
+            ImportedIdentity::UpstreamInline { .. }
+            | ImportedIdentity::Verified { .. }
+            | ImportedIdentity::StoreEntry { .. } => None,
+        }
+    }
+
+    fn is_family(&self, family: Family) -> bool {
+        self.family == family.as_str() || (self.family == "chatgpt" && family == Family::Codex)
+    }
+
     /// Whether an account of ours is that one.
     pub(crate) fn is_of(
         &self,
@@ -166,8 +197,7 @@ impl ImportedKey {
         entry: (&str, &str),
         stored: Option<&str>,
     ) -> bool {
-        let same_family = self.family == family.as_str() || (self.family == "chatgpt" && family == Family::Codex);
-        if !same_family {
+        if !self.is_family(family) {
             return false;
         }
         match &self.identity {

@@ -1,5 +1,7 @@
 //! Adding and replacing accounts: what is asked before anything is saved, what is saved, and where it serves.
 
+mod told;
+
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -76,10 +78,12 @@ async fn what_is_added_serves_at_once_and_lies_sealed() {
 async fn a_whole_login_is_taken_with_what_renews_it() {
     let mut world = world(WHOLE_STORE).await;
     let login = crate::support::login(&world.sim, "first").to_string();
-    let added = world.add(json!({"name": "work", "kind": "oauth", "secret": login, "uuid": "u-1"})).await;
+    let added = world
+        .add(json!({"name": "work", "kind": "oauth", "secret": login, "uuid": "5f0c1d6e-1111-4a2b-8c3d-000000000001"}))
+        .await;
     assert_eq!(added.json()["kind"], "oauth", "{}", added.text());
     let text = std::fs::read_to_string(world.stored("work")).unwrap();
-    assert!(!text.contains("sk-ant-") && text.contains("u-1"), "{text}");
+    assert!(!text.contains("sk-ant-") && text.contains("5f0c1d6e-1111-4a2b-8c3d-000000000001"), "{text}");
     world.advance(9 * 3600);
     world.turn("s", false).await.served_by("work");
     world.restart().await;
@@ -110,10 +114,14 @@ async fn where_there_is_a_list_the_entry_is_told_and_written_on_request() {
 #[tokio::test]
 async fn what_is_saved_twice_says_so_and_which_one_counts() {
     let world = world(WHOLE_STORE).await;
-    let first = world.add(json!({"name": "bk3", "secret": world.secret("token"), "uuid": "u-1"})).await.json();
+    let first = world
+        .add(json!({"name": "bk3", "secret": world.secret("token"), "uuid": "5f0c1d6e-1111-4a2b-8c3d-000000000001"}))
+        .await
+        .json();
     assert_eq!(first["aliases"], json!([]), "{first}");
     let login = crate::support::login(&world.sim, "first").to_string();
-    let second = json!({"name": "work2", "kind": "oauth", "secret": login, "uuid": "u-1"});
+    let second =
+        json!({"name": "work2", "kind": "oauth", "secret": login, "uuid": "5f0c1d6e-1111-4a2b-8c3d-000000000001"});
     let second = world.add(second).await.json();
     assert_eq!(second["aliases"], json!(["anthropic/bk3"]), "{second}");
     let note = "anthropic/work2 is the same account as anthropic/bk3; anthropic/bk3 counts: only its secret and settings \
@@ -232,7 +240,9 @@ async fn an_account_of_that_name_stays_unless_it_is_to_be_replaced_or_is_broken(
 #[tokio::test]
 async fn a_newly_saved_credential_ends_what_was_held_against_it() {
     let world = world(WHOLE_STORE).await;
-    world.add(json!({"name": "backup", "secret": world.secret("token"), "uuid": "u-9"})).await;
+    world
+        .add(json!({"name": "backup", "secret": world.secret("token"), "uuid": "5f0c1d6e-9999-4a2b-8c3d-000000000009"}))
+        .await;
     world.sim.fault(FaultRule::next("token", 1, Fault::Unauthorized));
     world.turn("s", false).await;
     world.until_state("backup", "auth_dead").await;
@@ -240,7 +250,7 @@ async fn a_newly_saved_credential_ends_what_was_held_against_it() {
     assert_eq!(told["result"]["check"], "valid", "{told}");
     assert_eq!(world.account("backup").await.state, "healthy");
     let text = std::fs::read_to_string(world.stored("backup")).unwrap();
-    assert!(text.contains("u-9"), "it stays who it is: {text}");
+    assert!(text.contains("5f0c1d6e-9999-4a2b-8c3d-000000000009"), "it stays who it is: {text}");
     let put = got(world.control("PUT", "/admin/api/accounts/nobody").json(&json!({"secret": "sk-ant-api03-x"}))).await;
     assert_eq!(put.status, 404, "{}", put.text());
 }

@@ -1,5 +1,7 @@
 //! Coming over from other programs: their accounts, their settings, and what they knew of quota.
 
+mod genuine;
+
 use std::path::PathBuf;
 
 use duduclaw::sim::{AccountSpec, Endpoint};
@@ -112,14 +114,15 @@ async fn shunts_logins_stay_linked_to_its_files_and_keep_their_thresholds() {
     let text = config(&setting);
     assert!(text.contains("name = \"first\"\npriority = 1\nthreshold = 0.5\nmax_utilization_5h = 0.9\n"), "{text}");
     assert!(text.contains("name = \"env\"\ntoken_env = \"A_TOKEN\"\nthreshold = 0.8\n"), "{text}");
-    assert!(text.contains("name = \"second\"\nthreshold = 0.8\n") && !text.contains("gone"), "{text}");
+    let second = "name = \"second\"\ndisabled = true\nthreshold = 0.8\n";
+    assert!(text.contains(second) && !text.contains("gone"), "{text}");
     let stored = setting.stored_json("claude", "first");
     assert_eq!(stored["duduclawLinkedTo"], json!(theirs));
     assert_eq!(stored["duduclawAccountUuid"], file["shuntAccountUuid"]);
-    let yaml = foreign(&setting, "shunt.yaml", "server: {}\n");
-    let (code, _, err) = import(&setting, "shunt", &yaml, &[]).await;
+    let yaml = foreign(&setting, "shunt.yaml", "server: [CANARY\n");
+    let (code, _, broken) = import(&setting, "shunt", &yaml, &[]).await;
     assert_eq!(code, 1);
-    assert!(err.contains("YAML"), "{err}");
+    assert!(broken.contains("it is not valid YAML") && !broken.contains("CANARY"), "{broken}");
     sweep::assert_clean(&setting, &[out, err]);
 }
 
@@ -207,7 +210,7 @@ fn state(now: i64) -> Value {
         {"key": key(json!({"kind": "store_entry", "name": "first"})),
          "quota": {"utilization_5h": 0.61, "observed_at_5h": now - 60, "reset_5h": now + 3600, "status_5h": "allowed",
                    "utilization_7d": 0.3, "reset_7d": now + 90_000, "status": "rejected"}},
-        {"key": key(json!({"kind": "verified", "id": "later-uuid"})),
+        {"key": key(json!({"kind": "verified", "id": "5f0c1d6e-4444-4a2b-8c3d-000000000004"})),
          "quota": {"utilization_7d": 0.77, "observed_at_7d": now - 60, "reset_7d": now + 90_000}},
         {"key": key(json!({"kind": "upstream_inline", "upstream": "other", "name": "x"})),
          "quota": {"utilization_5h": 0.1, "observed_at_5h": now - 6 * 3600, "reset_5h": now - 3600}},
@@ -232,7 +235,10 @@ async fn what_shunt_knew_of_quota_is_known_and_a_second_import_changes_nothing()
         told["result"].clone()
     };
     let took = import(&world).await;
-    assert_eq!(took, json!({"accounts": ["anthropic/first"], "orphans": ["claude account later-uuid"]}));
+    assert_eq!(
+        took,
+        json!({"accounts": ["anthropic/first"], "orphans": ["claude account 5f0c1d6e-4444-4a2b-8c3d-000000000004"]})
+    );
     let known = windows(&world.account("first").await);
     assert_eq!((&known["5h"]["utilization"], &known["7d"]["utilization"]), (&json!(0.61), &json!(0.3)), "{known}");
     assert_eq!(known["5h"]["reset"], json!(world.now() + 3600), "{known}");
@@ -244,7 +250,10 @@ async fn what_shunt_knew_of_quota_is_known_and_a_second_import_changes_nothing()
     // The orphan's account comes, and finds what waited for it.
     let secret = world.sim.credentials("later").unwrap().token;
     let added = world
-        .rpc("accounts.add", json!({"name": "later", "secret": secret, "uuid": "later-uuid", "replace": true}))
+        .rpc(
+            "accounts.add",
+            json!({"name": "later", "secret": secret, "uuid": "5f0c1d6e-4444-4a2b-8c3d-000000000004", "replace": true}),
+        )
         .await;
     assert!(added["error"].is_null(), "{added}");
     let later = windows(&world.account("later").await);
@@ -272,7 +281,7 @@ async fn without_a_daemon_the_state_waits_for_the_next_one() {
     assert_eq!(code, 0, "{err}");
     assert_eq!(
         out,
-        "anthropic/first: its quota is known\nclaude account later-uuid: no such account here; what is known of it waits for one\n"
+        "anthropic/first: its quota is known\nclaude account 5f0c1d6e-4444-4a2b-8c3d-000000000004: no such account here; what is known of it waits for one\n"
     );
     assert_eq!(setting.run(&arguments).await.1, out);
     let mut daemon = setting.serve().await;

@@ -2,6 +2,7 @@
 
 use duduclaw_actors::account::health::{AskedBy, HealthEvent, Verdict};
 use duduclaw_actors::id::{CredentialKind, EntryId};
+use duduclaw_actors::roster::Strategy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +13,7 @@ use crate::admin::pool::names;
 use crate::admin::verb::Call;
 use crate::amend::{Change, Form, entry_to_add, form_of};
 use crate::config::topology::{Entry, Topology, Usable};
-use crate::credentials::{Destination, Proof, Saved, SecretSource};
+use crate::credentials::{Before, Destination, Proof, Saved, SecretSource};
 
 /// A credential that was saved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -78,7 +79,8 @@ pub(in crate::admin) async fn put_to_use(
     let live = call.desk.live.load_full();
     tell_found(&Call { live: live.clone(), ..call.clone() }, saved).await?;
     let form = form_of(call.desk.keeper.file().as_deref());
-    Ok(SavedAnswer::new(&live.topology, to, name, saved, form).with(notes))
+    let spending = strategy_notes(&call.live.topology, &live.topology);
+    Ok(SavedAnswer::new(&live.topology, to, name, saved, form).with(notes).with(spending))
 }
 
 /// A credential that the provider knows ends what was held against it, also if it is the same as before.
@@ -112,6 +114,7 @@ impl SavedAnswer {
         let in_use = places(topology, saved);
         let is_built = topology.elements().iter().any(|e| *e.name == *to.provider && e.usable == Usable::Yes);
         let mut notes = Vec::new();
+        notes.extend(other_kind(saved));
         let same = Same::found(topology, to, &entry, saved);
         notes.extend(same.said(&entry));
         if saved.proof == Proof::Pending {
@@ -141,10 +144,50 @@ impl SavedAnswer {
         }
     }
 
-    fn with(mut self, notes: Vec<String>) -> Self {
+    /// The same with more that is to be known.
+    #[must_use]
+    pub fn with(mut self, notes: Vec<String>) -> Self {
         self.notes.extend(notes);
         self
     }
+}
+
+/// That it is of another kind than the one that it replaced.
+fn other_kind(saved: &Saved) -> Option<String> {
+    match saved.before {
+        Before::Account(Some(before)) if before != saved.kind => {
+            Some(format!("the account was {} before, and is {} now", in_words(before), in_words(saved.kind)))
+        }
+        Before::Account(_) | Before::Nothing => None,
+    }
+}
+
+fn in_words(kind: CredentialKind) -> &'static str {
+    match kind {
+        CredentialKind::Oauth => "a login",
+        CredentialKind::SetupToken => "a setup token",
+        CredentialKind::ApiKey => "an API key",
+        CredentialKind::Keychain => "a login of a CLI",
+        CredentialKind::None => "nothing",
+    }
+}
+
+/// The pools that choose otherwise now, since nobody said how and the kinds of their accounts are others.
+#[must_use]
+pub fn strategy_notes(before: &Topology, after: &Topology) -> Vec<String> {
+    let changed = after.elements().iter().filter_map(|element| {
+        let old = before.elements().iter().find(|old| old.name == element.name)?;
+        (old.strategy != element.strategy).then_some((&element.name, old.strategy, element.strategy))
+    });
+    let text = |(pool, old, new): (&_, Strategy, Strategy)| {
+        let why = match new {
+            Strategy::LeastCost => "mixes subscriptions and metered keys now: subscriptions serve first, by",
+            Strategy::RoundRobin | Strategy::Priority | Strategy::Failover => "chooses otherwise now: by",
+        };
+        let (old, new) = (old.as_str(), new.as_str());
+        format!("{pool} {why} strategy = \"{new}\" in place of \"{old}\", unless the configuration says strategy")
+    };
+    changed.map(text).collect()
 }
 
 /// The other entries of an account that was saved, and which of all stands for it.

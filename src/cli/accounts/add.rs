@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 
 use crate::cli::saving::{Wanted, save, tell};
 use crate::cli::{Ended, Exit, Globals, prompt};
-use crate::credentials::{OfferedKind, SecretShape, Taken};
+use crate::credentials::{OfferedKind, SecretShape, Taken, UUID_LIKE, is_uuid};
 
 #[derive(Debug, Args)]
 pub(super) struct AddArgs {
@@ -41,7 +41,7 @@ struct SecretArgs {
     #[arg(long, value_enum)]
     kind: Option<OfferedKind>,
     /// The provider's id of the account, for `account_uuid` in requests.
-    #[arg(long, value_name = "UUID")]
+    #[arg(long, value_name = "UUID", value_parser = uuid)]
     uuid: Option<String>,
     /// Read the secret from standard input; for a login the whole credentials file.
     #[arg(long)]
@@ -49,6 +49,15 @@ struct SecretArgs {
     /// As JSON, as the control API gives it.
     #[arg(long)]
     json: bool,
+}
+
+/// Blank is the same as none.
+fn uuid(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    if text.is_empty() || is_uuid(text) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("an account's uuid looks like {UUID_LIKE}"))
 }
 
 pub(super) async fn add(args: AddArgs, globals: &Globals) -> anyhow::Result<Exit> {

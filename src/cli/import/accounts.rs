@@ -8,20 +8,21 @@ use duduclaw_actors::id::{CredentialKind, Family};
 use serde_json::{Value, json};
 
 use super::From;
-use crate::admin::AmendFault;
+use crate::admin::{AmendFault, strategy_notes};
 use crate::amend::{Amended, NewEntry, brought};
 use crate::cli::control::Control;
 use crate::cli::login::not_the_machines;
 use crate::cli::saving::Files;
 use crate::cli::{Exit, Globals, hint, prompt, say};
 use crate::config::settings::Scope;
+use crate::config::surroundings::Machine;
 use crate::credentials::{Destination, NotSaved, Origin, Proof, SecretSource, Taken};
 use crate::imports::{Plan, Planned, PlannedSource, Program, read};
 
 pub(super) async fn run(program: Program, from: &From, globals: &Globals) -> anyhow::Result<Exit> {
-    let path = std::path::absolute(&from.path)?;
+    let path = from.path.as_ref().map(std::path::absolute).transpose()?;
     not_the_machines(Control::look(globals)?.as_ref())?;
-    let plan = read(program, &path)?;
+    let plan = read(program, path.as_deref(), &Machine)?;
     let files = Files::open(globals)?;
     let (topology, settings) = (&files.ready.topology, &files.ready.settings);
     let to = Destination::find(topology, settings, from.provider.as_deref(), Some(Family::Claude))?;
@@ -42,14 +43,16 @@ fn agreed() -> anyhow::Result<bool> {
 
 /// What would be done, an account a line.
 fn told(plan: &Plan, to: &Destination) -> String {
-    let mut text = format!("{} accounts for provider {}:\n", plan.accounts.len(), to.provider);
+    let from = plan.from.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" and ");
+    let mut text = format!("{} accounts for provider {}, from {from}:\n", plan.accounts.len(), to.provider);
     for account in &plan.accounts {
         let _ = write!(text, "  {}", account.name);
         if account.name != account.was {
             let _ = write!(text, " (there {:?})", account.was);
         }
         let _ = write!(text, ": {}", source(&account.source));
-        for (key, value) in &account.keys {
+        let comes = !matches!(account.source, PlannedSource::None(_));
+        for (key, value) in account.keys.iter().filter(|_| comes) {
             let _ = write!(text, ", {key} = {}", value.to_string().trim());
         }
         text.push('\n');
@@ -80,7 +83,7 @@ fn source(source: &PlannedSource) -> String {
     }
 }
 
-async fn apply(plan: Plan, files: Files, to: &Destination, globals: &Globals) -> anyhow::Result<Exit> {
+async fn apply(plan: Plan, mut files: Files, to: &Destination, globals: &Globals) -> anyhow::Result<Exit> {
     // What is there is what was there before anything was saved.
     let (there, whole_store) = present(&files, to);
     let base = files.configuration.trial();
@@ -102,6 +105,10 @@ async fn apply(plan: Plan, files: Files, to: &Destination, globals: &Globals) ->
     let says_nothing = entries.iter().all(|entry| entry.keys.is_empty());
     if !(entries.is_empty() || whole_store && says_nothing) {
         configure(base, to, &there, &entries)?;
+    }
+    let now = files.reread();
+    for note in strategy_notes(&files.ready.topology, &now.topology) {
+        say(&format!("note: {note}\n"))?;
     }
     if let Some(daemon) = Control::look(globals)?
         && let Err(error) = daemon.call::<Value>("config.reload", json!({})).await

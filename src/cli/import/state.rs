@@ -1,46 +1,65 @@
 //! `duduclaw import shunt-state`: by the daemon that runs, else into the store, from which the next one takes it.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
-use duduclaw_actors::clock::{Clock, SystemClock};
+use duduclaw_actors::clock::{Clock, SystemClock, Wall};
 use serde_json::json;
 
 use super::StateArgs;
 use crate::admin::StateAnswer;
 use crate::app::Home;
-use crate::app::imported::import_into;
+use crate::app::imported::{StateFile, import_into};
 use crate::cli::control::Control;
 use crate::cli::saving::Files;
 use crate::cli::{Exit, Globals, say};
+use crate::config::surroundings::Machine;
+use crate::imports::usual_shunt_state;
 use crate::store::StoreFile;
 
 /// The largest body that the daemon takes, less what stands around the text.
 const LARGEST: usize = 60 * 1024;
 
 pub(super) async fn run(args: &StateArgs, globals: &Globals) -> anyhow::Result<Exit> {
-    let bytes = std::fs::read(&args.path).with_context(|| format!("{} cannot be read", args.path.display()))?;
+    let path = match &args.path {
+        Some(path) => path.clone(),
+        None => usual_shunt_state(&Machine)?,
+    };
+    let (bytes, written) = file(&path).with_context(|| format!("{} cannot be read", path.display()))?;
     let answer = match Control::look(globals)? {
         Some(_) if bytes.len() > LARGEST => {
             anyhow::bail!("the file is too large to be handed to the daemon; stop it, import, and start it again")
         }
         Some(daemon) => {
-            let text = String::from_utf8(bytes).with_context(|| format!("{} is not text", args.path.display()))?;
-            daemon.call("state.import", json!({ "state": text })).await?
+            let text = String::from_utf8(bytes).with_context(|| format!("{} is not text", path.display()))?;
+            let written = written.map(Wall::as_secs);
+            daemon.call("state.import", json!({ "state": text, "written_at": written })).await?
         }
-        None => by_ourselves(&bytes, globals).with_context(|| format!("{}", args.path.display()))?,
+        None => {
+            let file = StateFile { bytes: &bytes, written };
+            by_ourselves(file, globals).with_context(|| format!("{}", path.display()))?
+        }
     };
     tell(&answer, args.json)
 }
 
-fn by_ourselves(bytes: &[u8], globals: &Globals) -> anyhow::Result<StateAnswer> {
+/// What it holds, and when that was written.
+fn file(path: &Path) -> std::io::Result<(Vec<u8>, Option<Wall>)> {
+    let bytes = std::fs::read(path)?;
+    let since = std::fs::metadata(path)?.modified()?.duration_since(std::time::UNIX_EPOCH);
+    let written = since.ok().and_then(|since| i64::try_from(since.as_millis()).ok()).map(Wall);
+    Ok((bytes, written))
+}
+
+fn by_ourselves(file: StateFile<'_>, globals: &Globals) -> anyhow::Result<StateAnswer> {
     let files = Files::open(globals)?;
     let home = Home::open(&files.home)?;
     // No daemon starts in between.
     let _lock = home.lock()?;
     let clock = Arc::new(SystemClock::default());
     let mut opened = StoreFile::at(home.store_path(), Arc::clone(&clock) as _).opener()()?;
-    let took = import_into(&mut *opened.store, &files.ready.topology, bytes, clock.now().wall)?;
+    let took = import_into(&mut *opened.store, &files.ready.topology, file, clock.now().wall)?;
     Ok(took.into())
 }
 

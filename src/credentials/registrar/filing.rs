@@ -95,8 +95,14 @@ fn admit(place: Place, name: &str, taken: Taken) -> Result<(Document, Before), N
         (Place::Empty, Taken::Renew) => Err(NotSaved::Missing { name: name.to_owned() }),
         (Place::Good(_), Taken::Keep) => Err(NotSaved::Exists { name: name.to_owned() }),
         (Place::Empty, Taken::Keep | Taken::Replace) => Ok((Document::new(), Before::Nothing)),
-        (Place::Good(document), Taken::Replace | Taken::Renew) => Ok((*document, Before::Account)),
-        (Place::Broken(document), _) => Ok((document.map_or_else(Document::new, |d| *d), Before::Account)),
+        (Place::Good(document), Taken::Replace | Taken::Renew) => {
+            let kind = document.kind();
+            Ok((*document, Before::Account(kind)))
+        }
+        (Place::Broken(document), _) => {
+            let kind = document.as_ref().and_then(|document| document.kind());
+            Ok((document.map_or_else(Document::new, |d| *d), Before::Account(kind)))
+        }
     }
 }
 

@@ -10,6 +10,11 @@ fn file(version: i64, quota: Value) -> Vec<u8> {
     json!({"version": version, "accounts": [{"key": key, "quota": quota}]}).to_string().into_bytes()
 }
 
+/// Read as soon as it was written.
+fn read(bytes: &[u8], moment: Wall) -> Result<Vec<Imported>, StateError> {
+    super::read(bytes, Moments::new(moment, None))
+}
+
 fn quota_of(version: i64, quota: Value) -> Quota {
     let all = read(&file(version, quota), at(BOOT)).unwrap();
     all.into_iter().next().map(|imported| imported.quota).unwrap_or_default()
@@ -88,6 +93,22 @@ fn an_unstamped_aggregate_of_version_3_ends_with_any_window() {
     assert_eq!(quota_of(3, stored(BOOT + 1)).aggregate.map(|aggregate| aggregate.observed_at), Some(at(BOOT)));
 }
 
+/// What shunt 0.32 writes has no stamps: what it knew is as old as its file.
+#[test]
+fn what_has_no_stamp_was_seen_when_the_file_was_written() {
+    let written = BOOT - 30 * HOUR;
+    let stored = json!({"utilization_5h": 0.9, "status_5h": "rejected", "utilization_7d": 0.4,
+                        "reset_7d": BOOT + HOUR, "status": "allowed"});
+    for version in [2, 3] {
+        let all = super::read(&file(version, stored.clone()), Moments::new(at(BOOT), Some(at(written)))).unwrap();
+        let quota = &all[0].quota;
+        assert_eq!(window(quota, &Window::FiveHour), WindowState::default(), "its five hours are over");
+        assert_eq!(window(quota, &Window::Weekly).observed_at, Some(at(written)));
+    }
+    let later = Moments::new(at(BOOT), Some(at(BOOT + HOUR)));
+    assert_eq!(super::read(&file(2, stored.clone()), later), read(&file(2, stored), at(BOOT)));
+}
+
 #[test]
 fn the_same_moment_gives_the_same_state() {
     let bytes =
@@ -124,4 +145,24 @@ fn an_account_is_known_again_by_each_way_to_name_it() {
     let inline = json!({"kind": "upstream_inline", "upstream": "anthropic", "name": "work"});
     assert!(key(inline.clone()).is_of(&stored, Family::Claude, entry, None));
     assert!(!key(inline).is_of(&stored, Family::Codex, entry, None));
+}
+
+/// The very bytes that shunt 0.32 wrote, at the moment at which it wrote them (`tests/data/shunt/`).
+#[test]
+fn what_shunt_itself_wrote_is_read_whole() {
+    const WRITTEN: i64 = 1_796_017_487;
+    let chain = include_bytes!("../../../tests/data/shunt/state-chain.json");
+    let all = super::read(chain, Moments::new(at(WRITTEN + HOUR), Some(at(WRITTEN)))).unwrap();
+    let names: Vec<String> = all.iter().map(|imported| imported.key.to_string()).collect();
+    let work = "claude account 45fd2d3d-ec2b-43a6-8efb-0371b966c0c0";
+    assert_eq!(names, [work, "claude team/mine", "claude team/inline"]);
+    let five = window(&all[0].quota, &Window::FiveHour);
+    assert_eq!((five.utilization, five.reset), (Some(0.61), Some(at(1_796_035_451))));
+    assert_eq!(five.observed_at, Some(at(WRITTEN)));
+    let status = all[0].quota.aggregate.as_ref().map(|aggregate| aggregate.status.clone());
+    assert_eq!(status, Some(QuotaStatus::Allowed));
+    let store = include_bytes!("../../../tests/data/shunt/state-store.json");
+    let rejected = super::read(store, Moments::new(at(WRITTEN + HOUR), Some(at(WRITTEN)))).unwrap();
+    let backup = rejected[1].quota.aggregate.as_ref().map(|aggregate| aggregate.status.clone());
+    assert_eq!(backup, Some(QuotaStatus::Rejected));
 }
