@@ -32,7 +32,6 @@ mod serve;
 mod service;
 mod status;
 mod stream;
-mod terminal;
 mod usage;
 mod watch;
 mod words;

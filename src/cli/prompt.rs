@@ -4,11 +4,12 @@
 
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 
-use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 use zeroize::Zeroizing;
 
-use super::terminal::next_event;
+use self::typing::{Typed, Typing};
+
+mod typing;
 
 /// No secret is longer.
 const LONGEST: u64 = 64 * 1024;
@@ -65,23 +66,16 @@ pub(super) fn hidden(question: &str) -> io::Result<Zeroizing<String>> {
 }
 
 fn typed() -> io::Result<Zeroizing<String>> {
-    let mut text = Zeroizing::new(String::with_capacity(4096));
-    loop {
-        let Event::Key(KeyEvent { code, modifiers, kind, .. }) = next_event()? else { continue };
-        if kind == KeyEventKind::Release {
-            continue;
-        }
-        match (code, modifiers.contains(KeyModifiers::CONTROL)) {
-            (KeyCode::Char('c' | 'd'), true) => return Err(io::ErrorKind::Interrupted.into()),
-            (KeyCode::Enter, _) => return Ok(text),
-            (KeyCode::Backspace, _) => {
-                text.pop();
-            }
-            (KeyCode::Char('u'), true) => text.clear(),
-            (KeyCode::Char(letter), false) => text.push(letter),
-            (_, _) => {}
+    let mut typing = Typing::default();
+    for byte in io::stdin().lock().bytes() {
+        match typing.take(byte?) {
+            Typed::More => {}
+            Typed::Done => return typing.text().ok_or_else(|| io::Error::other("what was typed is no text")),
+            Typed::GivenUp => return Err(io::ErrorKind::Interrupted.into()),
         }
     }
+    // The terminal is gone.
+    Err(io::ErrorKind::UnexpectedEof.into())
 }
 
 fn say(text: &str) -> io::Result<()> {

@@ -1,9 +1,11 @@
 //! What is pressed, read on a thread of its own: reading a terminal blocks.
 
-use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use tokio::sync::mpsc;
+use std::io;
 
-use crate::cli::terminal::next_event;
+use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use tokio::sync::mpsc;
 
 /// What a key means here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,15 +25,35 @@ pub(super) enum Key {
 /// Reads until nobody listens, or the terminal is gone.
 pub(super) fn read() -> mpsc::Receiver<Key> {
     let (tell, keys) = mpsc::channel(64);
+    let gone = tell.clone();
     std::thread::spawn(move || {
-        while let Ok(event) = next_event() {
+        while let Ok(event) = event::read() {
             let Some(key) = meaning(&event) else { continue };
             if tell.blocking_send(key).is_err() {
                 return;
             }
         }
     });
+    // A program that outlives its terminal (under `nohup`, say) reads its end for ever: the reader takes no notice of it.
+    std::thread::spawn(move || {
+        if is_hung_up_some_day() {
+            let _ = gone.blocking_send(Key::Quit);
+        }
+    });
     keys
+}
+
+/// Waits until the terminal is gone. No: the system does not tell of this one.
+fn is_hung_up_some_day() -> bool {
+    let stdin = io::stdin();
+    let mut files = [PollFd::new(&stdin, PollFlags::empty())];
+    loop {
+        match poll(&mut files, None) {
+            Ok(_) => return files[0].revents().intersects(PollFlags::HUP | PollFlags::ERR),
+            Err(Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
 }
 
 fn meaning(event: &Event) -> Option<Key> {
