@@ -208,7 +208,7 @@ fn read_wall() -> i64 {
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const STEADY: rustix::time::ClockId = rustix::time::ClockId::Boottime;
 
-/// On macOS the monotonic clock goes on while the machine sleeps.
+/// On macOS the monotonic clock goes on while the machine sleeps (its manual, `clock_gettime(3)`).
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const STEADY: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
 

@@ -59,6 +59,9 @@ pub enum HomeError {
     /// The key to the control API is empty.
     #[error("{} is empty; remove it, and the next start makes a new one", .0.display())]
     EmptyToken(PathBuf),
+    /// There is no randomness to make that key of.
+    #[error("no key to the control API can be made: this machine gives no random numbers")]
+    NoChance(#[source] getrandom::Error),
 }
 
 impl Home {
@@ -116,10 +119,10 @@ impl Home {
     pub fn admin_token(&self) -> Result<SecretString, HomeError> {
         let path = self.token_path();
         let unusable = |source| HomeError::Unusable { path: path.clone(), source };
+        let token = new_token().map_err(HomeError::NoChance)?;
         let made = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path);
         match made {
             Ok(mut file) => {
-                let token = new_token();
                 file.write_all(token.expose_secret().as_bytes()).map_err(unusable)?;
                 file.sync_all().map_err(unusable)?;
                 Ok(token)
@@ -203,13 +206,10 @@ impl Drop for Lock {
     }
 }
 
-fn new_token() -> SecretString {
+/// From the machine's own source of randomness: a key must not be guessable.
+fn new_token() -> Result<SecretString, getrandom::Error> {
     let mut bytes = [0_u8; 32];
-    // The machine's own source of randomness: a key must not be guessable.
-    let filled = File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
-    if filled.is_err() {
-        fastrand::fill(&mut bytes);
-    }
+    getrandom::fill(&mut bytes)?;
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    SecretString::from(format!("dda_{hex}"))
+    Ok(SecretString::from(format!("dda_{hex}")))
 }

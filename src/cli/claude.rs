@@ -126,8 +126,7 @@ async fn of_our_own(globals: &Globals, home: &Path, found: &Found) -> Result<Doo
 /// From the system: nobody may guess it.
 fn random() -> Result<u128> {
     let mut bytes = [0; 16];
-    let mut source = std::fs::File::open("/dev/urandom").context("the system gives no random numbers")?;
-    std::io::Read::read_exact(&mut source, &mut bytes).context("the system gives no random numbers")?;
+    getrandom::fill(&mut bytes).context("the system gives no random numbers")?;
     Ok(u128::from_ne_bytes(bytes))
 }
 

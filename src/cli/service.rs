@@ -53,17 +53,24 @@ fn print(args: &PrintArgs, globals: &Globals) -> Result<Exit> {
     for file in unit::files(&plan)? {
         say(&format!("# ---- {}\n{}", file.path.display(), file.text))?;
     }
+    // launchd opens the log there, and systemd lets the machine's service write there alone, before it could make it.
+    if args.system || cfg!(target_os = "macos") {
+        warn_of_a_missing_home(&plan.home);
+    }
     if args.system && !cfg!(target_os = "macos") {
         warn_of_the_sandbox(&plan.home, &ready.topology);
     }
     Ok(Exit::Done)
 }
 
-/// What would work at a terminal and does not in a unit that writes nothing but its home.
-fn warn_of_the_sandbox(home: &Path, topology: &Topology) {
+fn warn_of_a_missing_home(home: &Path) {
     if !home.is_dir() {
         hint(&format!("duduclaw: {0} is not there yet; the service needs it: mkdir -m 700 '{0}'", home.display()));
     }
+}
+
+/// What would work at a terminal and does not in a unit that writes nothing but its home.
+fn warn_of_the_sandbox(home: &Path, topology: &Topology) {
     for path in topology.entries().iter().filter_map(|entry| foreign_login(&entry.source, home)) {
         hint(&format!(
             "duduclaw: {} lies outside {}, where the service cannot write down a renewed login; use --user",

@@ -331,13 +331,8 @@ async fn at_a_terminal_the_secret_is_asked_for_and_not_shown() {
     let setting = Setting::with(&["first"], "").await;
     let token = setting.sim.credentials("first").unwrap().token;
     let inner = format!("{} accounts add one --provider anthropic --write-config", env!("CARGO_BIN_EXE_duduclaw"));
-    // `script` gives the program a terminal of its own.
-    if !std::path::Path::new("/usr/bin/script").exists() {
-        return;
-    }
-    let mut typed = tokio::process::Command::new("/usr/bin/script");
-    typed.args(["-qec", &inner, "/dev/null"]).env_clear().env("DUDUCLAW_HOME", setting.home.path());
-    typed.env("HOME", setting.home.path()).env("PATH", "/usr/bin:/bin").env("TERM", "xterm");
+    let Some(mut typed) = crate::support::at_terminal(&inner) else { return };
+    typed.env("DUDUCLAW_HOME", setting.home.path()).env("HOME", setting.home.path()).env("PATH", "/usr/bin:/bin");
     let mut child = typed.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let mut stdout = child.stdout.take().unwrap();

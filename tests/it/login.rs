@@ -14,7 +14,7 @@ use tokio::process::{Child, Command};
 
 use crate::binary::{Setting, client};
 use crate::seen::{Got, got};
-use crate::support::{PATIENCE, World};
+use crate::support::{PATIENCE, World, at_terminal};
 
 /// A home whose pool is the whole store, before a provider that knows these logins.
 pub async fn setting(names: &[&str]) -> Setting {
@@ -281,12 +281,10 @@ async fn with_a_daemon_the_login_serves_at_once_and_takes_the_place_of_one_of_it
 #[tokio::test]
 async fn at_a_terminal_it_is_asked_how_to_log_in() {
     let setting = setting(&["first"]).await;
-    let Ok(script) = which::which("script") else { return };
     let inner = format!("{} login claude --name work", env!("CARGO_BIN_EXE_duduclaw"));
     let model = setting.at_sim(&[]);
-    let mut command = Command::new(script);
-    command.args(["-qec", &inner, "/dev/null"]).env_clear().env("TERM", "xterm").kill_on_drop(true);
-    command.envs(model.as_std().get_envs().filter_map(|(key, value)| Some((key, value?))));
+    let Some(mut command) = at_terminal(&inner) else { return };
+    command.kill_on_drop(true).envs(model.as_std().get_envs().filter_map(|(key, value)| Some((key, value?))));
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
     let mut said = String::new();

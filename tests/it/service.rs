@@ -52,7 +52,16 @@ fn the_files_name_the_home_the_addresses_and_the_folders_of_the_programs_found()
     std::fs::write(duduclaw.join("config.toml"), config).unwrap();
     let printed = user.printed(&[]);
     let home = user.home.display();
-    for part in [
+    #[cfg(target_os = "macos")]
+    let parts = [
+        format!("# ---- {home}/Library/LaunchAgents/com.duduclaw.gateway.plist\n<?xml"),
+        format!("<string>{PROGRAM}</string>\n\t\t<string>--home</string>\n\t\t<string>{home}/.duduclaw</string>"),
+        format!("<key>HOME</key>\n\t\t<string>{home}</string>"),
+        format!("<key>PATH</key>\n\t\t<string>{home}/bin:"),
+        "<key>ExitTimeOut</key>\n\t<integer>55</integer>".to_owned(),
+    ];
+    #[cfg(not(target_os = "macos"))]
+    let parts = [
         format!("# ---- {home}/.config/systemd/user/duduclaw.service\n"),
         format!("\nExecStart=\"{PROGRAM}\" \"--home\" \"{home}/.duduclaw\" \"serve\"\n"),
         format!("\nEnvironment=\"HOME={home}\"\n"),
@@ -60,12 +69,14 @@ fn the_files_name_the_home_the_addresses_and_the_folders_of_the_programs_found()
         "\nTimeoutStopSec=55s\n".to_owned(),
         format!("# ---- {home}/.config/systemd/user/duduclaw.socket\n"),
         "\nListenStream=127.0.0.1:9187\n".to_owned(),
-    ] {
+    ];
+    for part in parts {
         assert!(printed.contains(&part), "no {part:?} in\n{printed}");
     }
     assert_eq!(user.printed(&["--user"]), printed, "a user's service is the default, and printing changes nothing");
 }
 
+#[cfg(not(target_os = "macos"))]
 #[test]
 fn the_system_unit_runs_as_the_user_and_warns_of_a_login_it_cannot_renew() {
     let user = User::new();
@@ -97,7 +108,23 @@ fn the_program_is_named_as_it_was_called_and_not_by_what_a_link_leads_to() {
     let link = user.home.join("bin/duduclaw");
     symlink(PROGRAM, &link).unwrap();
     let printed = String::from_utf8(user.print(&link, &[]).stdout).unwrap();
-    assert!(printed.contains(&format!("\nExecStart=\"{}\" ", link.display())), "{printed}");
+    let named = match cfg!(target_os = "macos") {
+        true => format!("<array>\n\t\t<string>{}</string>", link.display()),
+        false => format!("\nExecStart=\"{}\" ", link.display()),
+    };
+    assert!(printed.contains(&named), "{printed}");
+}
+
+/// launchd opens the log in the home before the program could make it.
+#[cfg(target_os = "macos")]
+#[test]
+fn the_daemon_of_the_machine_runs_as_the_user_and_its_home_must_be_there() {
+    let user = User::new();
+    let output = user.print(Path::new(PROGRAM), &["--system"]);
+    let (printed, said) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert!(printed.contains("# ---- /Library/LaunchDaemons/com.duduclaw.gateway.plist\n"), "{printed}");
+    assert!(printed.contains("<key>UserName</key>\n\t<string>ann</string>"), "{printed}");
+    assert!(said.contains(".duduclaw is not there yet"), "{said}");
 }
 
 #[test]

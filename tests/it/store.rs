@@ -13,6 +13,7 @@ use duduclaw_actors::ports::{Batch, Opened, Pruned, Record, Store, StoreError, T
 use duduclaw_actors::rows::{EventQuery, EventRow, Retention, SpentRow, UsageQuery, UsageSum};
 use tokio::io::AsyncWriteExt;
 
+#[cfg(target_os = "linux")]
 use crate::binary::{Daemon, Setting, ask, client};
 use crate::seen::got;
 use crate::support::{PATIENCE, World, eventually, read_until, status};

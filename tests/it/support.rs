@@ -22,6 +22,17 @@ use tokio::net::TcpStream;
 /// How long anything may take before the test fails.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
+/// A shell's command line at a terminal of its own, where there is a program that makes one.
+pub fn at_terminal(line: &str) -> Option<tokio::process::Command> {
+    let mut command = tokio::process::Command::new(which::which("script").ok()?);
+    match cfg!(target_os = "macos") {
+        true => command.args(["-q", "/dev/null", "sh", "-c", line]),
+        false => command.args(["-qec", line, "/dev/null"]),
+    };
+    command.env_clear().env("TERM", "xterm");
+    Some(command)
+}
+
 /// Every event, as the feed told it.
 #[derive(Clone, Default)]
 pub struct Events(Arc<Mutex<Vec<Event>>>);

@@ -249,8 +249,7 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
 }
 
 pub(in crate::credentials) fn fill_random(bytes: &mut [u8]) -> io::Result<()> {
-    let filled = rustix::rand::getrandom(&mut *bytes, rustix::rand::GetRandomFlags::empty())?;
-    if filled == bytes.len() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    getrandom::fill(bytes).map_err(io::Error::from)
 }
 
 #[cfg(test)]
