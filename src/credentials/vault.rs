@@ -50,6 +50,9 @@ const SHORT: Duration = Duration::from_secs(2);
 /// How long a request that could not go elsewhere waits.
 const FULL: Duration = Duration::from_secs(60);
 
+/// How often a renewal is tried again by one who finds the pause after the last try over.
+const TRIES_AT_ONCE: u32 = 10;
+
 /// How long a request is willing to wait for a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
@@ -203,15 +206,19 @@ impl Vault {
     }
 
     async fn wait_for_token(&self, slot: &Arc<Slot>, patience: Patience) -> Result<Arc<Held>, NotNow> {
+        let mut at_once = 0;
         loop {
             match self.current_of(slot) {
                 Err(NotNow::Renewing) => {
                     let flight = slot.fly(&self.world, Purpose::Due);
                     match self.landed(flight, patience).await {
                         None => return Err(NotNow::Renewing),
-                        // Without a pause before the next try there is none: the program ends.
+                        // A pause that is over by now is no pause; where there never is one, the program ends.
                         Some(Landing::Failed) if slot.view().pause(self.world.clock.now()).is_none() => {
-                            return slot.view().current(self.world.clock.now());
+                            at_once += 1;
+                            if at_once > TRIES_AT_ONCE || self.world.shutdown.is_cancelled() {
+                                return slot.view().current(self.world.clock.now());
+                            }
                         }
                         Some(_) => {}
                     }

@@ -89,7 +89,9 @@ async fn a_hundred_requests_on_an_expired_token_refresh_it_once(kept: Kept) {
 /// C30: a failed refresh releases whoever waits, and does not poison later attempts.
 async fn a_refresh_that_fails_once_is_tried_again_and_nobody_is_logged_out(kept: Kept) {
     let world = slow_to_renew(kept, &["a"]).await;
-    world.sim.fault(FaultRule::next("a", 1, Fault::ServerError).on(Endpoint::Token));
+    // Late enough that all twenty wait for it: who comes while the account rests is refused.
+    let late = FaultRule::next("a", 1, Fault::ServerError).and(Fault::DelayHead { millis: 3_000 });
+    world.sim.fault(late.on(Endpoint::Token));
     world.advance(LIFE + 60);
     let asked = at_once(&world, 20);
     let clock = world.clock.clone();

@@ -131,7 +131,7 @@ async fn exhaustion(story: &mut Story, client: &Client, full: &str) -> Result<()
     story.step("More work than all accounts have quota for").await?;
     let mut held = false;
     for _ in 0..2 * FILLING {
-        if story.asks(client, long(ONE)).await? == Asked::Held {
+        if story.asks(client, long(ONE), quota_refused).await? == Asked::Held {
             held = true;
             break;
         }

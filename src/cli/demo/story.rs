@@ -9,7 +9,7 @@ use duduclaw_actors::event::{Event, EventKind};
 use super::client::{Client, Question, Reply, Verdict};
 use super::line::Teller;
 use super::screen::Screen;
-use super::stage::Stage;
+use super::stage::{ACCOUNTS, Stage};
 use super::tally::Tally;
 
 /// How long nothing may happen while an event is awaited.
@@ -119,8 +119,13 @@ impl Story {
     }
 
     /// Asks, and tells what happens. If the client is kept waiting, the clock is moved to the end of the wait, and its
-    /// answer must follow.
-    pub(super) async fn asks(&mut self, client: &Client, question: Question) -> Result<Asked, Trouble> {
+    /// answer must follow. `is_out` tells that an account is out: before the clock moves, all of them have said so.
+    pub(super) async fn asks(
+        &mut self,
+        client: &Client,
+        question: Question,
+        is_out: fn(&Event, &str) -> bool,
+    ) -> Result<Asked, Trouble> {
         let client = client.clone();
         let mut asking = pin!(async move { client.ask(question).await });
         loop {
@@ -137,6 +142,9 @@ impl Story {
                     }
                 }
             }
+        }
+        for name in ACCOUNTS {
+            self.expect("every account is out (hold_began, quota)", |event| is_out(event, name)).await?;
         }
         let wait = self.held_for();
         self.step(&format!("{} later: the clock is moved to the end of the wait", duduclaw_actors::event::span(wait)))

@@ -147,6 +147,20 @@ async fn a_redirect_is_not_followed() {
     assert_eq!(server.spent().len(), 1);
 }
 
+/// Whoever comes to look only after the pause is over, since the machine slept or was busy, has waited through it.
+#[tokio::test]
+async fn a_pause_that_is_over_before_it_is_seen_is_no_end() {
+    let (_profile, server, daemon) = expired().await;
+    server.answer(503, "");
+    let slept = async {
+        daemon.recorder.wait_for(is_failed).await;
+        daemon.clock.advance(Duration::from_secs(60));
+    };
+    let ((), token) = tokio::join!(slept, daemon.fresh(Patience::Full));
+    assert_eq!(token.as_deref(), Ok("at-2"));
+    assert_eq!(server.spent(), ["rt-1", "rt-1"]);
+}
+
 /// C30: a failed refresh releases those who wait and does not spoil the next try.
 #[tokio::test]
 async fn whoever_has_nowhere_else_to_go_waits_through_a_failure() {
