@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -57,12 +57,18 @@ fn detached(task: impl Future<Output = ()> + Send + 'static) {
 
 /// An authority, and a server that it vouches for.
 fn certified() -> (String, TlsAcceptor) {
-    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    // Two names: a certificate that is issued by its own name counts as self-signed.
+    let named = |names: Vec<String>, name: &str| {
+        let mut params = CertificateParams::new(names).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params
+    };
+    let mut params = named(Vec::new(), "authority of a test");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
     let names: Vec<String> = std::iter::once(TOKENS).chain(OTHERS).map(str::to_owned).collect();
     let key = KeyPair::generate().unwrap();
-    let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &authority).unwrap();
+    let certificate = named(names, TOKENS).signed_by(&key, &authority).unwrap();
     let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let key = PrivatePkcs8KeyDer::from(key.serialize_der());

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use duduclaw::sim::{AccountChange, AccountSpec, Endpoint};
+use duduclaw::sim::{AccountChange, AccountSpec, Endpoint, Record};
 use serde_json::{Value, json};
 
 use crate::detour::Detour;
@@ -173,6 +173,22 @@ impl Sharers {
         );
     }
 
+    /// Both Claude Codes at once, and nobody else: one of them renews, and the daemons take what it wrote.
+    async fn theirs(&self, round: usize) {
+        let before = self.renewals().len();
+        tokio::join!(self.claude(Version::Usual, round), self.claude(Version::Pinned, round));
+        let renewals = self.renewals();
+        assert!(renewals[before..].iter().any(is_theirs), "{:?}", &renewals[before..]);
+        let after = renewals.len();
+        self.through(&self.stage.url, "a").await;
+        self.through(&self.second, "c").await;
+        assert_eq!(self.renewals().len(), after, "what is new is not renewed again");
+    }
+
+    fn renewals(&self) -> Vec<Record> {
+        self.stage.sim.log().into_iter().filter(|record| record.endpoint == Endpoint::Token).collect()
+    }
+
     /// Nobody was ever refused a renewal, and the file that counts comes to have the pair that is good.
     async fn nobody_is_logged_out(&self, at_least: usize) {
         let landed = async {
@@ -181,8 +197,7 @@ impl Sharers {
             }
         };
         tokio::time::timeout(kin::PATIENCE, landed).await.expect("a renewal under way is written down");
-        let renewals: Vec<_> =
-            self.stage.sim.log().into_iter().filter(|record| record.endpoint == Endpoint::Token).collect();
+        let renewals = self.renewals();
         let refused: Vec<_> =
             renewals.iter().filter(|record| record.status.is_some_and(|status| status != 200)).collect();
         assert!(refused.is_empty(), "{refused:?}");
@@ -197,13 +212,21 @@ impl Sharers {
     }
 }
 
+fn is_theirs(renewal: &Record) -> bool {
+    !renewal.headers.iter().any(|(_, value)| value.starts_with("duduclaw/"))
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn everybody_is_refused_at_once_and_one_renews_for_all() {
     let sharers = Sharers::of(AccountSpec::oauth("a")).await;
     for round in 0..ROUNDS {
         let ended = AccountChange { expire_tokens: true, ..AccountChange::default() };
         sharers.stage.sim.change("a", &ended).unwrap();
-        sharers.round(round).await;
+        if round % 2 == 0 {
+            sharers.round(round).await;
+        } else {
+            sharers.theirs(round).await;
+        }
         sharers.nobody_is_logged_out(round + 1).await;
     }
 }
@@ -215,6 +238,7 @@ async fn tokens_so_short_that_every_use_is_due_log_nobody_out() {
         sharers.round(round).await;
         sharers.nobody_is_logged_out(1).await;
     }
+    assert!(sharers.renewals().iter().any(is_theirs), "Claude Code renewed, too");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -224,7 +248,11 @@ async fn in_the_keychain_everybody_is_refused_at_once_and_one_renews_for_all() {
     for round in 0..ROUNDS {
         let ended = AccountChange { expire_tokens: true, ..AccountChange::default() };
         sharers.stage.sim.change("a", &ended).unwrap();
-        sharers.round(round).await;
+        if round % 2 == 0 {
+            sharers.round(round).await;
+        } else {
+            sharers.theirs(round).await;
+        }
         sharers.nobody_is_logged_out(round + 1).await;
     }
     assert!(!sharers.file().exists(), "nobody went back to the file");
@@ -239,5 +267,6 @@ async fn in_the_keychain_tokens_so_short_that_every_use_is_due_log_nobody_out() 
         sharers.round(round).await;
         sharers.nobody_is_logged_out(1).await;
     }
+    assert!(sharers.renewals().iter().any(is_theirs), "Claude Code renewed, too");
     assert!(!sharers.file().exists(), "nobody went back to the file");
 }
