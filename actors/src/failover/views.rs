@@ -11,14 +11,15 @@ use crate::clock::Timestamp;
 use crate::id::{AccountId, ModelScope};
 use crate::roster::PoolSettings;
 
-/// One account's briefs: one for each model scope.
-type Briefs = [RefCell<Option<Brief>>; 2];
+/// The briefs for one model scope.
+type Briefs = Vec<RefCell<Option<Brief>>>;
 
 /// All accounts.
 #[derive(Debug, Default)]
 pub(super) struct Views {
     views: Vec<Option<View>>,
-    briefs: Vec<Briefs>,
+    /// By model scope: a plan reads those of one alone.
+    briefs: [Briefs; 2],
 }
 
 impl Views {
@@ -27,9 +28,8 @@ impl Views {
     }
 
     pub(super) fn get_mut(&mut self, account: AccountId) -> Option<&mut View> {
-        let view = self.views.get_mut(at(account))?;
-        self.briefs[at(account)] = Briefs::default();
-        view.as_mut()
+        self.forget(account);
+        self.views.get_mut(at(account))?.as_mut()
     }
 
     /// The place of an account, made if it is not there.
@@ -37,10 +37,16 @@ impl Views {
         let at = at(account);
         if self.views.len() <= at {
             self.views.resize_with(at + 1, || None);
-            self.briefs.resize_with(at + 1, Briefs::default);
+            self.briefs.iter_mut().for_each(|briefs| briefs.resize_with(at + 1, RefCell::default));
         }
-        self.briefs[at] = Briefs::default();
+        self.forget(account);
         &mut self.views[at]
+    }
+
+    fn forget(&mut self, account: AccountId) {
+        for kept in self.briefs.iter_mut().filter_map(|briefs| briefs.get_mut(at(account))) {
+            *kept.get_mut() = None;
+        }
     }
 
     pub(super) fn each(&self) -> impl Iterator<Item = &View> {
@@ -48,7 +54,7 @@ impl Views {
     }
 
     pub(super) fn each_mut(&mut self) -> impl Iterator<Item = &mut View> {
-        self.briefs.fill_with(Briefs::default);
+        self.briefs.iter_mut().flatten().for_each(|kept| *kept.get_mut() = None);
         self.views.iter_mut().flatten()
     }
 
@@ -61,7 +67,7 @@ impl Views {
         settings: &PoolSettings,
         now: Timestamp,
     ) -> Option<Ref<'_, Brief>> {
-        let cell = &self.briefs.get(at(account))?[scope as usize];
+        let cell = self.briefs[scope as usize].get(at(account))?;
         if let Ok(kept) = Ref::filter_map(cell.borrow(), |kept| kept.as_ref().filter(|brief| brief.is_current(now))) {
             return Some(kept);
         }
