@@ -48,12 +48,22 @@ pub(super) fn choice(question: &str, options: &[&str]) -> io::Result<usize> {
         let said = line("[1] ")?;
         match said.trim() {
             "" => return Ok(0),
-            number => match number.parse::<usize>() {
-                Ok(number) if (1..=options.len()).contains(&number) => return Ok(number - 1),
-                Ok(_) | Err(_) => say("that is none of them\n")?,
+            said => match chosen(said, options) {
+                Some(at) => return Ok(at),
+                None => say("that is none of them\n")?,
             },
         }
     }
+}
+
+/// By its number, or by how it begins if that is said of no other.
+fn chosen(said: &str, options: &[&str]) -> Option<usize> {
+    if let Ok(number) = said.parse::<usize>() {
+        return number.checked_sub(1).filter(|at| *at < options.len());
+    }
+    let begins = |option: &&str| option.to_lowercase().starts_with(&said.to_lowercase());
+    let mut fitting = options.iter().enumerate().filter(|(_, option)| begins(option));
+    fitting.next().filter(|_| fitting.next().is_none()).map(|(at, _)| at)
 }
 
 /// A secret, which is not shown while it is typed or pasted.
@@ -102,6 +112,14 @@ impl Drop for Quiet {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_of_a_few_is_chosen_by_number_or_by_how_it_begins() {
+        let options = ["no", "yes", "yesterday"];
+        let of = |said| chosen(said, &options);
+        assert_eq!((of("1"), of("3"), of("0"), of("4")), (Some(0), Some(2), None, None));
+        assert_eq!((of("N"), of("yes"), of("yest"), of("maybe")), (Some(0), None, Some(2), None));
+    }
 
     #[test]
     fn a_secret_that_is_too_long_is_not_taken_in_part() {

@@ -141,7 +141,8 @@ impl Files {
         let Ready { settings, topology } = &self.ready;
         let find = |provider: Option<&str>| Destination::find(topology, settings, provider, None);
         if wanted.taken != Taken::Renew {
-            return Ok((find(wanted.provider.as_deref())?, wanted.name.clone()));
+            let to = find(wanted.provider.as_deref())?.saves(topology, &wanted.name)?;
+            return Ok((to, wanted.name.clone()));
         }
         if let Ok(entry) = topology.entry_named(&wanted.name) {
             if let SecretSource::StoreFile(_) = entry.source {

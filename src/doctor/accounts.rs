@@ -74,6 +74,9 @@ async fn account(doctor: &Doctor, topology: &Topology, entry: &Entry) -> (Option
 
 fn unreadable(doctor: &Doctor, what: String, entry: &Entry, error: &SourceError) -> Finding {
     let advice = match &entry.source {
+        // Whatever is saved now would be sealed with a key that is not the right one.
+        _ if matches!(error, SourceError::Sealed { .. }) => "see the line about the key".to_owned(),
+        _ if matches!(error, SourceError::Keychain { .. }) => "unlock the keychain, or answer it".to_owned(),
         SecretSource::CredentialsFile(_) => "log in with the program it belongs to".to_owned(),
         SecretSource::StoreFile(_) => format!("duduclaw login {} --name {}", family(doctor, entry), entry.id.name),
         SecretSource::TokenEnv(name) | SecretSource::ApiKeyEnv(name) => format!("set {name} where the daemon starts"),
@@ -94,7 +97,7 @@ fn by_itself(doctor: &Doctor, what: &str, entry: &Entry, credential: &Credential
         let finding = format!("can be read here, and the daemon cannot ({cause})");
         return Some(
             Finding::fail(Group::Accounts, what, finding)
-                .advised("give the daemon the same variables and permissions, and start it again"),
+                .advised("if that stays so, give the daemon the same variables and permissions, and start it again"),
         );
     }
     let ended = credential.expires_at.is_some_and(|at| at <= doctor.clock.now().wall);

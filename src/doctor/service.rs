@@ -76,10 +76,15 @@ fn of_another_file(doctor: &Doctor, health: &HealthView) -> Option<Finding> {
         let finding =
             Finding::warn(Group::Service, "daemon", format!("uses {uses}, which is not what was looked at here"));
         match theirs {
-            Some(file) => finding.advised(format!("duduclaw --config {file} doctor")),
+            Some(file) => finding.advised(format!("duduclaw{} --config {file} doctor", home(doctor))),
             None => finding.advised("leave --config and DUDUCLAW_CONFIG out"),
         }
     })
+}
+
+/// The home that the command line named, as it names it.
+fn home(doctor: &Doctor) -> String {
+    doctor.named.home.as_ref().map(|home| format!(" --home {}", home.display())).unwrap_or_default()
 }
 
 /// The address that clients are given answers.
@@ -105,7 +110,7 @@ async fn taken(doctor: &Doctor) -> Vec<Finding> {
     for address in binds.iter().filter_map(near) {
         if matches!(timeout(NEAR, TcpStream::connect(address)).await, Ok(Ok(_))) {
             let finding = Finding::fail(Group::Service, address.to_string(), "another program has this port");
-            findings.push(finding.advised("end that program, or name another port under [server] bind"));
+            findings.push(finding.advised("if it is a duduclaw of another home, name that home with --home; else end it, or name another port under [server] bind"));
         }
     }
     findings

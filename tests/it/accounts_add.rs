@@ -111,6 +111,19 @@ async fn where_there_is_a_list_the_entry_is_told_and_written_on_request() {
 
 /// Two names of one account are told at once, with the one that counts: here a token for inference alone, since it comes
 /// first.
+/// What would be stored beside it would never be used.
+#[tokio::test]
+async fn an_account_whose_secret_is_elsewhere_gets_none_in_the_store() {
+    let world = world(&format!("{WHOLE_STORE}{LISTED}")).await;
+    for replace in [false, true] {
+        let params = json!({"name": "first", "secret": world.secret("key"), "replace": replace, "write_config": true});
+        let got = world.add(params).await;
+        let said = String::from_utf8_lossy(&got.body).into_owned();
+        assert!(got.status == 409 && said.contains("anthropic/first has its secret elsewhere"), "{said}");
+    }
+    assert!(!world.stored("first").exists());
+}
+
 #[tokio::test]
 async fn what_is_saved_twice_says_so_and_which_one_counts() {
     let world = world(WHOLE_STORE).await;

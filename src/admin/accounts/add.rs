@@ -81,6 +81,7 @@ impl fmt::Debug for Hidden {
 /// Saves a new account.
 pub(in crate::admin) async fn add(call: Call, adding: Adding) -> Result<SavedAnswer, Fault> {
     let to = Destination::find(&call.live.topology, &call.live.settings, adding.provider.as_deref(), None)?;
+    let to = to.saves(&call.live.topology, &adding.name)?;
     let taken = if adding.replace { Taken::Replace } else { Taken::Keep };
     let wanted = if adding.write_config { Use::Configured } else { Use::AsItIs };
     let offer =
@@ -137,7 +138,7 @@ impl From<DestinationError> for Fault {
     fn from(error: DestinationError) -> Self {
         let kind = match error {
             DestinationError::Unknown { .. } => FaultKind::NotFound,
-            DestinationError::Several { .. } => FaultKind::Conflict,
+            DestinationError::Several { .. } | DestinationError::Elsewhere { .. } => FaultKind::Conflict,
             DestinationError::None(_) => FaultKind::Unprocessable,
         };
         Self::new(kind, error.to_string())

@@ -26,7 +26,10 @@ pub(super) async fn run(args: &StateArgs, globals: &Globals) -> anyhow::Result<E
         Some(path) => path.clone(),
         None => usual_shunt_state(&Machine)?,
     };
-    let (bytes, written) = file(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+    let (bytes, written) = file(&path).with_context(|| match &args.path {
+        Some(path) => format!("{} cannot be read; name the file with shunt's state", path.display()),
+        None => format!("{}, which shunt's own configuration names, cannot be read; name the file", path.display()),
+    })?;
     let answer = match Control::look(globals)? {
         Some(_) if bytes.len() > LARGEST => {
             anyhow::bail!("the file is too large to be handed to the daemon; stop it, import, and start it again")

@@ -17,7 +17,7 @@ use crate::credentials::{
 const PASTES: u32 = 3;
 
 pub(super) async fn log_in(files: Files, kind: LoginKind, common: &Common, globals: &Globals) -> anyhow::Result<Exit> {
-    let to = destination(&files, kind, common)?;
+    let to = destination(&files, kind, common)?.saves(&files.ready.topology, &common.name)?;
     let site = LoginSite::of(&to, kind, &process_environment())?;
     let (attempt, code) = match common.manual {
         true => by_hand(site)?,
@@ -69,7 +69,10 @@ async fn by_browser(site: LoginSite) -> Result<(Arc<LoginAttempt>, LoginCode), C
     };
     let attempt = Arc::new(LoginAttempt::new(site, redirect)?);
     let page = attempt.page();
-    hint(&format!("open this page to log in (a browser is opened if there is one):\n\n{page}\n"));
+    hint(&format!(
+        "open this page to log in (a browser is opened if there is one); where it cannot come back to this machine, end this \
+         with ^C and use --manual:\n\n{page}\n"
+    ));
     open(page.as_str());
     let code = listening.wait(&attempt).await?;
     Ok((attempt, code))

@@ -20,6 +20,7 @@ pub(super) async fn run(args: &ClaudeArgs, globals: &Globals) -> anyhow::Result<
     not_the_machines(daemon.as_ref())?;
     let files = Files::open(globals)?;
     let to = browser::destination(&files, LoginKind::Claude, &args.common)?;
+    let to = to.saves(&files.ready.topology, &args.common.name)?;
     let path = args.from.clone().or_else(claude_codes_own).context("no home directory is known; give --from FILE")?;
     let path = std::path::absolute(&path)?;
     if path.starts_with(&to.accounts_dir) {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use duduclaw_actors::id::Family;
+use duduclaw_actors::id::{EntryId, Family};
 use http::HeaderValue;
 use reqwest::Url;
 
@@ -10,6 +10,7 @@ use crate::config::origin::BaseUrl;
 use crate::config::settings::{AuthMode, Protocol, Settings};
 use crate::config::topology::{Element, Topology};
 use crate::credentials::offer::Taker;
+use crate::credentials::source::SecretSource;
 
 /// A provider that is to have an account.
 #[derive(Clone, Debug)]
@@ -51,6 +52,16 @@ pub enum DestinationError {
         /// Those that may be meant.
         all: Vec<String>,
     },
+    /// The account is there, and its secret is kept elsewhere.
+    #[error(
+        "{account} has its secret elsewhere ({place}), where it is changed; take that out of its entry first, or choose another name"
+    )]
+    Elsewhere {
+        /// The account.
+        account: String,
+        /// The key of its entry that says where.
+        place: String,
+    },
     /// None can be meant.
     #[error("no configured provider takes such an account; add one to the configuration:\n\n{}", wanted(*.0))]
     None(Option<Family>),
@@ -66,6 +77,16 @@ fn wanted(family: Option<Family>) -> &'static str {
         Some(Family::Claude | Family::Gemini | Family::Local) | None => {
             "[providers.anthropic]\nkind = \"anthropic\"\nbase_url = \"https://api.anthropic.com\"\nauth = \"claude_oauth\""
         }
+    }
+}
+
+fn place_of(source: &SecretSource) -> Option<String> {
+    match source {
+        SecretSource::CredentialsFile(path) => Some(format!("credentials = \"{}\"", path.display())),
+        SecretSource::TokenEnv(name) => Some(format!("token_env = \"{name}\"")),
+        SecretSource::ApiKeyEnv(name) => Some(format!("api_key_env = \"{name}\"")),
+        SecretSource::Keychain { .. } => Some("keychain = true".to_owned()),
+        SecretSource::StoreFile(_) | SecretSource::None => None,
     }
 }
 
@@ -100,6 +121,17 @@ impl Destination {
             [one] => Ok(of(one)),
             several => Err(DestinationError::Several { all: several.iter().map(|one| one.name.to_string()).collect() }),
         }
+    }
+
+    /// The same, for an account of this name that is to be saved: one whose secret the configuration has elsewhere would
+    /// never use what is stored.
+    ///
+    /// # Errors
+    /// When there is such an account.
+    pub fn saves(self, topology: &Topology, name: &str) -> Result<Self, DestinationError> {
+        let id = EntryId { provider: self.provider.as_str().into(), name: name.into() };
+        let place = topology.entries().iter().find(|entry| entry.id == id).and_then(|entry| place_of(&entry.source));
+        place.map_or(Ok(self), |place| Err(DestinationError::Elsewhere { account: id.to_string(), place }))
     }
 
     fn of(element: &Element, settings: &Settings) -> Self {

@@ -91,7 +91,10 @@ pub fn rekey(places: &KeyPlaces, accounts: &Path, to: Option<FreePlace>) -> Resu
         Some(place) => Some(places.free(place)?),
         None => places.place()?,
     };
-    let Some(to) = to else { return Ok(None) };
+    let Some(to) = to else {
+        // What is sealed and has no key is told.
+        return Ok(places.look().map(|_| None)?);
+    };
     let own = places.own().unwrap_or_default();
     let _alone = alone(if let KeyPlace::File(path) = &to { path } else { &own })?;
     let sealer = Sealer::new(Sealing::On, places.clone());

@@ -293,3 +293,22 @@ async fn a_locked_keychain_is_said_and_what_to_do() {
     assert_eq!(code, 1);
     assert!(err.contains("no keychain"), "{err}");
 }
+
+/// The configuration itself needs no secret, and is good; that none of them opens is said all the same.
+#[tokio::test]
+async fn check_names_stored_accounts_that_do_not_open() {
+    let setting = super::setting(&["first"]).await;
+    let keychain = Keychain::of(&setting);
+    keychain.write(&setting, "first", &Value::Null);
+    assert_eq!(run(&keychain, &setting, &IMPORT).await.0, 0);
+    keychain.say(&[&["delete-generic-password"], &ITEM[..]].concat(), "");
+    let (_, before, _) = run(&keychain, &setting, &["check"]).await;
+    assert!(!before.contains("undecryptable"), "{before}");
+    std::fs::write(setting.home.path().join("key"), "short").unwrap();
+    let (code, out, _) = run(&keychain, &setting, &["check"]).await;
+    assert!(out.contains("account anthropic/mine is broken (undecryptable)"), "{out}");
+    assert_eq!(code, 3);
+    let (_, doctor, _) = run(&keychain, &setting, &["doctor", "--offline"]).await;
+    let line = doctor.lines().find(|line| line.contains("anthropic/mine: broken")).unwrap();
+    assert!(line.ends_with("see the line about the key"), "{line}");
+}

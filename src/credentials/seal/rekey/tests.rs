@@ -278,3 +278,14 @@ fn a_locked_keychain_opens_nothing_and_no_other_key_is_made() {
     fs::remove_file(mac.fake.file("locked")).unwrap();
     assert_eq!(mac.opened("a"), TOKEN);
 }
+
+#[test]
+fn a_lost_key_is_said_and_not_taken_for_none() {
+    let home = Home::new();
+    fs::remove_file(home.0.path().join("key")).unwrap();
+    for id in ["kept", "gone"] {
+        let error = home.rekey().unwrap_err();
+        assert!(matches!(error, RekeyError::Key(KeyError::Lost { .. })), "{id}: {error}");
+        let _ = fs::remove_file(home.0.path().join("key.id"));
+    }
+}

@@ -198,7 +198,7 @@ async fn the_state_is_found_through_shunts_configuration() {
     assert_eq!(code, 0, "{err}");
     let (code, _, err) = setting.do_import(&["shunt-state"]).await;
     assert_eq!(code, 1);
-    assert_parts(&err, &[".shunt/pool-state.json cannot be read"]);
+    assert_parts(&err, &[".shunt/pool-state.json, which shunt's own configuration names, cannot be read"]);
     setting.lay(".shunt/pool-state.json", &state("state-list", chrono::Utc::now().timestamp()));
     let before = setting.untouched();
     let (code, out, err) = setting.do_import(&["shunt-state"]).await;
