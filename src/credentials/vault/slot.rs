@@ -25,7 +25,8 @@ use crate::credentials::secret::Fingerprint;
 use crate::credentials::source::{Copied, Opened, Reading, SecretSource, SourceStamp};
 use crate::credentials::trace::Trace;
 
-/// A file that another program may be writing is read this often before it counts as broken.
+/// A file that another program may be writing, or that is being sealed with another key, is read this often before it
+/// counts as broken.
 const READS: usize = 4;
 const BETWEEN_READS: Duration = Duration::from_millis(100);
 
@@ -206,7 +207,7 @@ impl Slot {
         let mut reading = self.read_once(world).await;
         for _ in 1..READS {
             match &reading {
-                Err(error) if self.is_shared() && error.may_be_half_written() => {
+                Err(error) if error.may_be_rekeyed() || self.is_shared() && error.may_be_half_written() => {
                     tokio::time::sleep(BETWEEN_READS).await;
                     reading = self.read_once(world).await;
                 }
