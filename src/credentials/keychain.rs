@@ -14,8 +14,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use duduclaw_actors::clock::{Clock, Deadline, SystemClock, Timestamp};
 use rustix::process::{Pid, Signal, kill_process_group};
 use zeroize::Zeroizing;
 
@@ -62,7 +63,7 @@ struct Inner {
     known: Mutex<HashMap<Item, Known>>,
     within: Duration,
     /// When it last gave no answer, unless it has given one since.
-    late: Mutex<Option<Instant>>,
+    late: Mutex<Option<Timestamp>>,
 }
 
 /// What an item held while the database was so.
@@ -216,9 +217,9 @@ impl Keychain {
         command.envs(PASSED.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
         let mut child = command.spawn().map_err(no_program)?;
-        let by = Instant::now() + self.0.within;
+        let by = Deadline::after(now(), self.0.within);
         let told = told_in_time(&mut child, input, by).and_then(|said| Some((said, ended_in_time(&mut child, by)?)));
-        *self.0.late.lock().unwrap_or_else(PoisonError::into_inner) = told.is_none().then(Instant::now);
+        *self.0.late.lock().unwrap_or_else(PoisonError::into_inner) = told.is_none().then(now);
         let Some((said, status)) = told else {
             end(&mut child);
             return Err(KeychainError::Late);
@@ -235,8 +236,12 @@ impl Keychain {
     /// Whether it gave no answer just now.
     fn was_late(&self) -> bool {
         let late = self.0.late.lock().unwrap_or_else(PoisonError::into_inner);
-        late.is_some_and(|at| at.elapsed() < LEFT_ALONE)
+        late.is_some_and(|at| now().since(at) < LEFT_ALONE)
     }
+}
+
+fn now() -> Timestamp {
+    SystemClock::default().now()
 }
 
 /// How the program ended, if it did what it was asked for.
@@ -246,7 +251,7 @@ enum Ended {
 }
 
 /// All that it says to this, if that comes to an end in time.
-fn told_in_time(child: &mut Child, input: Zeroizing<String>, by: Instant) -> Option<Zeroizing<Vec<u8>>> {
+fn told_in_time(child: &mut Child, input: Zeroizing<String>, by: Deadline) -> Option<Zeroizing<Vec<u8>>> {
     let (mut stdin, stdout) = (child.stdin.take()?, child.stdout.take()?);
     let (tell, told) = mpsc::channel();
     thread::spawn(move || {
@@ -257,15 +262,15 @@ fn told_in_time(child: &mut Child, input: Zeroizing<String>, by: Instant) -> Opt
         // Nobody listens any more if it took too long.
         let _ = stdout.take(LONGEST_ANSWER as u64 + 1).read_to_end(&mut said).map(|_| tell.send(said));
     });
-    told.recv_timeout(by.saturating_duration_since(Instant::now())).ok()
+    told.recv_timeout(by.remaining(now())).ok()
 }
 
 /// How it ended, if it does in time: one that says nothing more may still hang.
-fn ended_in_time(child: &mut Child, by: Instant) -> Option<ExitStatus> {
+fn ended_in_time(child: &mut Child, by: Deadline) -> Option<ExitStatus> {
     loop {
         match child.try_wait() {
             Ok(Some(status)) => return Some(status),
-            Ok(None) if Instant::now() < by => thread::sleep(BETWEEN_LOOKS),
+            Ok(None) if !by.is_due(now()) => thread::sleep(BETWEEN_LOOKS),
             Ok(None) | Err(_) => return None,
         }
     }
