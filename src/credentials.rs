@@ -36,6 +36,7 @@ pub use exchange::{
     CLAUDE_CLIENT_ID, CLAUDE_SCOPES, CLAUDE_TOKEN_URL, CLAUDE_TOKEN_URL_VARIABLE, CODEX_TOKEN_URL_VARIABLE, Issuer,
     OWN_USER_AGENT, TokenEndpoint, TokenExchange, TokenUrl, UnsafeTokenUrl,
 };
+pub(crate) use file::open as open_file;
 pub use identity::{IdentityFacts, UUID_LIKE, credential_kind, identity_facts, is_uuid};
 pub(crate) use kept::{Place as KeptIn, read as read_kept};
 pub use keychain::{Keychain, KeychainError};

@@ -5,6 +5,7 @@
 
 mod ccflare;
 mod places;
+mod reading;
 mod shunt;
 mod shunt_state;
 mod teamclaude;
@@ -17,6 +18,7 @@ use duduclaw_actors::id::CredentialKind;
 use crate::credentials::{Content, Fresh, IdentityFacts, Origin, Proof, Secret};
 
 use crate::config::surroundings::Surroundings;
+pub(crate) use reading::whole as whole_file;
 pub(crate) use shunt::usual_state as usual_shunt_state;
 pub(crate) use shunt_state::{Imported, Moments, StateError, read as read_shunt_state};
 

@@ -195,7 +195,7 @@ fn endpoint(element: &Element, environment: &Environment) -> Option<TokenEndpoin
 
 /// Puts changed configurations in force.
 pub(super) struct Reloader {
-    configuration: Mutex<Configuration>,
+    configuration: Arc<Mutex<Configuration>>,
     /// Where the configuration in force came from.
     source: ArcSwap<Source>,
     parts: ReloaderParts,
@@ -220,7 +220,7 @@ pub(super) struct ReloaderParts {
 impl Reloader {
     /// `source` is where the configuration in force came from.
     pub(super) fn new(configuration: Configuration, source: Source, parts: ReloaderParts) -> Self {
-        Self { configuration: Mutex::new(configuration), source: ArcSwap::from_pointee(source), parts }
+        Self { configuration: Arc::new(Mutex::new(configuration)), source: ArcSwap::from_pointee(source), parts }
     }
 
     /// Reads the configuration again.
@@ -228,8 +228,13 @@ impl Reloader {
     /// # Errors
     /// When it is not good, and why; the old one stays in force.
     pub(super) async fn reload(&self) -> Result<Reloaded, Refused> {
-        let mut configuration = self.configuration.lock().await;
-        let loaded = configuration.load();
+        let mut configuration = Arc::clone(&self.configuration).lock_owned().await;
+        // It looks at files and keychains, which may take their time. Nobody else reads it before it is in force.
+        let (_configuration, loaded) = aside(move || {
+            let loaded = configuration.load();
+            (configuration, loaded)
+        })
+        .await;
         if let (Source::File(path), Source::BuiltIn) = (&**self.source.load(), &loaded.report.source) {
             return Err(self.refuse(format!("{} is not there any more", path.display())));
         }
@@ -301,6 +306,12 @@ impl Reloader {
     }
 }
 
+/// Does what blocks, off the threads that serve.
+async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|death| std::panic::resume_unwind(death.into_panic()))
+}
+
 impl ConfigKeeper for Reloader {
     fn file(&self) -> Option<PathBuf> {
         match &**self.source.load() {
@@ -316,8 +327,7 @@ impl ConfigKeeper for Reloader {
     fn amend(&self, entries: Vec<EntryId>, change: Change) -> Keeping<'_, Result<Reloaded, AmendFault>> {
         Box::pin(async move {
             let trial = self.configuration.lock().await.trial()?;
-            let written = tokio::task::spawn_blocking(move || trial.amend(&entries, change)).await;
-            match written.unwrap_or_else(|death| std::panic::resume_unwind(death.into_panic()))? {
+            match aside(move || trial.amend(&entries, change)).await? {
                 // Somebody may have written it who is still waiting for it to be in force.
                 Amended::Written | Amended::AsItWas => self.reload().await.map_err(AmendFault::NotInForce),
             }

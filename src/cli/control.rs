@@ -2,7 +2,6 @@
 
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -12,7 +11,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::{Ended, Exit, Globals};
-use crate::app::{Configuration, DaemonRecord, Home};
+use crate::app::{DaemonRecord, Home};
+use crate::config::locate::home;
 use crate::config::surroundings::{Machine, Surroundings};
 
 /// How long an answer may take; a check of a credential waits for the provider.
@@ -62,8 +62,8 @@ impl Control {
 
     /// The same, without one as no error.
     pub(super) fn look(globals: &Globals) -> Result<Option<Self>> {
-        let loaded = Configuration::new(globals.named(), Arc::new(Machine)).load();
-        let home = Home::at(&loaded.home);
+        // Only the place: the configuration itself is the daemon's, and what it looks at may take its time.
+        let home = Home::at(&home(&globals.named(), &Machine).unwrap_or_default());
         if let Some(record) = home.daemon() {
             return of_home(&home, &record).map(Some);
         }

@@ -64,6 +64,11 @@ struct StateArgs {
     json: bool,
 }
 
+/// What others wrote, on one line of a terminal that obeys none of it.
+fn shown(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '·' } else { c }).collect()
+}
+
 pub(super) async fn run(args: ImportArgs, globals: &Globals) -> anyhow::Result<Exit> {
     match args.command {
         ImportCommand::Teamclaude(from) => accounts::run(Program::Teamclaude, &from, globals).await,

@@ -176,6 +176,11 @@ impl SourceError {
         }
     }
 
+    /// Whether its key went out of use between the reading and the opening: the file holds what another one opens by then.
+    pub(crate) fn may_be_rekeyed(&self) -> bool {
+        matches!(self, Self::Sealed { problem, .. } if !matches!(problem, OpenError::Spoilt))
+    }
+
     /// Whether it may be otherwise in a moment: read while another program wrote it, or a keychain that was busy.
     pub(crate) fn may_be_half_written(&self) -> bool {
         matches!(self, Self::EmptyFile { .. } | Self::Syntax { .. } | Self::Keychain { .. })

@@ -67,6 +67,13 @@ pub(crate) fn read(path: &Path) -> Result<Kept, SourceError> {
     read_beside(path, Keychain::of_this_machine())
 }
 
+/// Has the next look go to where things are, and not by what is known of them: something hangs on it.
+pub(crate) fn look_anew() {
+    if let Some(keychain) = Keychain::of_this_machine() {
+        keychain.look_anew();
+    }
+}
+
 /// Replaces it where it was found; gives how the files are then.
 pub(crate) fn replace(path: &Path, place: &Place, bytes: &[u8]) -> Result<Vec<Seen>, NotWritten> {
     replace_beside(path, place, bytes, Keychain::of_this_machine())
@@ -113,8 +120,8 @@ fn replace_beside(
 ) -> Result<Vec<Seen>, NotWritten> {
     match (place, keychain) {
         (Place::Item(item), Some(keychain)) => {
-            keychain.write(item, bytes)?;
-            Ok(keychain.database().map(|database| (database.to_owned(), FileStamp::at(database))).into_iter().collect())
+            let stamp = keychain.write(item, bytes)?;
+            Ok(keychain.database().map(|database| (database.to_owned(), stamp)).into_iter().collect())
         }
         (Place::Item(_) | Place::File, _) => {
             let failed = |source| NotWritten::File { path: path.to_owned(), source };

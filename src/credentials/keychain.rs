@@ -9,12 +9,15 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{Read, Write as _};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use duduclaw_actors::clock::{Clock, Deadline, SystemClock, Timestamp};
+use rustix::process::{Pid, Signal, kill_process_group};
 use zeroize::Zeroizing;
 
 use super::file::FileStamp;
@@ -27,6 +30,12 @@ const VARIABLE: &str = "DUDUCLAW_KEYCHAIN";
 const DATABASE: &str = "Library/Keychains/login.keychain-db";
 /// How long it may take: it may be asking the user.
 const WITHIN: Duration = Duration::from_secs(10);
+/// How long one that gave no answer is not asked for anything again: each question would be another such wait.
+const LEFT_ALONE: Duration = Duration::from_secs(10);
+/// How often it is looked whether it has ended.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+/// What says more holds no item of ours or of Claude Code's.
+const LONGEST_ANSWER: usize = 1024 * 1024;
 /// The longest line that it reads whole.
 const LONGEST_LINE: usize = 4032;
 /// What it ends with where there is no such item.
@@ -52,6 +61,9 @@ struct Inner {
     /// The file that changes whenever an item does, if it is known.
     database: Option<PathBuf>,
     known: Mutex<HashMap<Item, Known>>,
+    within: Duration,
+    /// When it last gave no answer, unless it has given one since.
+    late: Mutex<Option<Timestamp>>,
 }
 
 /// What an item held while the database was so.
@@ -84,6 +96,9 @@ pub enum KeychainError {
         /// How its program ended.
         status: String,
     },
+    /// It says more than an item can be.
+    #[error("the keychain's program says more than any item holds")]
+    TooMuch,
     /// The item is too long for the only way in that shows it to nobody.
     #[error("it is too long to be written to the keychain without showing it to every program of this machine")]
     TooLong,
@@ -135,7 +150,11 @@ impl Keychain {
     /// The one that this program speaks for.
     #[must_use]
     pub fn asked_through(program: PathBuf, database: Option<PathBuf>) -> Self {
-        Self(Arc::new(Inner { program, database, known: Mutex::default() }))
+        Self::patient(program, database, WITHIN)
+    }
+
+    fn patient(program: PathBuf, database: Option<PathBuf>, within: Duration) -> Self {
+        Self(Arc::new(Inner { program, database, known: Mutex::default(), within, late: Mutex::default() }))
     }
 
     /// The file that changes whenever an item does, if it is known.
@@ -148,6 +167,9 @@ impl Keychain {
         let database = self.database().and_then(FileStamp::at);
         if let Some(known) = database.and_then(|now| self.known(item, now)) {
             return Ok(known);
+        }
+        if self.was_late() {
+            return Err(KeychainError::Late);
         }
         let found = self.found(item)?;
         if let Some(database) = database {
@@ -164,52 +186,69 @@ impl Keychain {
 
     fn found(&self, item: &Item) -> Result<Option<Zeroizing<Vec<u8>>>, KeychainError> {
         let arguments = ["find-generic-password", "-a", &item.account, "-s", &item.service, "-w"];
-        match self.ask(&arguments, "")? {
+        match self.ask(&arguments, Zeroizing::default())? {
             (Ended::Well, said) => Ok(Some(value(said))),
             (Ended::NotFound, _) => Ok(None),
         }
     }
 
-    /// Keeps this in the item, which is made if there is none. Blocks the thread.
-    pub(crate) fn write(&self, item: &Item, bytes: &[u8]) -> Result<(), KeychainError> {
+    /// Forgets what is known of items: the next look at each asks, whatever its file says.
+    pub(crate) fn look_anew(&self) {
+        self.0.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Keeps this in the item, which is made if there is none; gives how the database was before it was seen to be kept.
+    /// Blocks the thread.
+    pub(crate) fn write(&self, item: &Item, bytes: &[u8]) -> Result<Option<FileStamp>, KeychainError> {
         if !item.has_room_for(bytes.len()) {
             return Err(KeychainError::TooLong);
         }
-        self.ask(&["-i"], &item.command(&hex(bytes)))?;
+        self.ask(&["-i"], item.command(&hex(bytes)))?;
+        let database = self.database().and_then(FileStamp::at);
         // The program takes commands one by one, and how it ends tells of the last alone.
         match self.found(item)? {
-            Some(kept) if *kept == bytes => Ok(()),
+            Some(kept) if *kept == bytes => Ok(database),
             Some(_) | None => Err(KeychainError::NotKept),
         }
     }
 
     /// Removes the item, if there is one. Blocks the thread.
     pub(crate) fn remove(&self, item: &Item) -> Result<(), KeychainError> {
-        self.ask(&["delete-generic-password", "-a", &item.account, "-s", &item.service], "").map(drop)
+        self.ask(&["delete-generic-password", "-a", &item.account, "-s", &item.service], Zeroizing::default()).map(drop)
     }
 
-    fn ask(&self, arguments: &[&str], input: &str) -> Result<(Ended, Zeroizing<Vec<u8>>), KeychainError> {
+    fn ask(&self, arguments: &[&str], input: Zeroizing<String>) -> Result<(Ended, Zeroizing<Vec<u8>>), KeychainError> {
         let no_program = |source| KeychainError::NoProgram { program: self.0.program.clone(), source };
         let mut command = Command::new(&self.0.program);
         command.args(arguments).env_clear().env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin");
         command.envs(PASSED.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
         let mut child = command.spawn().map_err(no_program)?;
-        // One that ends without reading has said why by how it ends.
-        let _ = child.stdin.take().map(|mut stdin| stdin.write_all(input.as_bytes()));
-        let said = said_in_time(&mut child);
-        if said.is_none() {
-            let _ = child.kill();
-        }
-        let status = child.wait().map_err(no_program)?;
-        match (said, status.code()) {
-            (None, _) => Err(KeychainError::Late),
-            (Some(said), Some(0)) => Ok((Ended::Well, said)),
-            (Some(said), Some(NOT_FOUND)) => Ok((Ended::NotFound, said)),
-            (Some(_), Some(LOCKED)) => Err(KeychainError::Locked),
-            (Some(_), _) => Err(KeychainError::Refused { status: status.to_string() }),
+        let by = Deadline::after(now(), self.0.within);
+        let told = told_in_time(&mut child, input, by).and_then(|said| Some((said, ended_in_time(&mut child, by)?)));
+        *self.0.late.lock().unwrap_or_else(PoisonError::into_inner) = told.is_none().then(now);
+        let Some((said, status)) = told else {
+            end(&mut child);
+            return Err(KeychainError::Late);
+        };
+        match status.code() {
+            _ if said.len() > LONGEST_ANSWER => Err(KeychainError::TooMuch),
+            Some(0) => Ok((Ended::Well, said)),
+            Some(NOT_FOUND) => Ok((Ended::NotFound, said)),
+            Some(LOCKED) => Err(KeychainError::Locked),
+            _ => Err(KeychainError::Refused { status: status.to_string() }),
         }
     }
+
+    /// Whether it gave no answer just now.
+    fn was_late(&self) -> bool {
+        let late = self.0.late.lock().unwrap_or_else(PoisonError::into_inner);
+        late.is_some_and(|at| now().since(at) < LEFT_ALONE)
+    }
+}
+
+fn now() -> Timestamp {
+    SystemClock::default().now()
 }
 
 /// How the program ended, if it did what it was asked for.
@@ -218,16 +257,38 @@ enum Ended {
     NotFound,
 }
 
-/// All that it says, if that comes to an end in time.
-fn said_in_time(child: &mut Child) -> Option<Zeroizing<Vec<u8>>> {
-    let mut stdout = child.stdout.take()?;
+/// All that it says to this, if that comes to an end in time.
+fn told_in_time(child: &mut Child, input: Zeroizing<String>, by: Deadline) -> Option<Zeroizing<Vec<u8>>> {
+    let (mut stdin, stdout) = (child.stdin.take()?, child.stdout.take()?);
     let (tell, told) = mpsc::channel();
     thread::spawn(move || {
+        // One that ends without reading has said why by how it ends.
+        let _ = stdin.write_all(input.as_bytes());
+        drop((stdin, input));
         let mut said = Zeroizing::new(Vec::with_capacity(16 * 1024));
         // Nobody listens any more if it took too long.
-        let _ = stdout.read_to_end(&mut said).map(|_| tell.send(said));
+        let _ = stdout.take(LONGEST_ANSWER as u64 + 1).read_to_end(&mut said).map(|_| tell.send(said));
     });
-    told.recv_timeout(WITHIN).ok()
+    told.recv_timeout(by.remaining(now())).ok()
+}
+
+/// How it ended, if it does in time: one that says nothing more may still hang.
+fn ended_in_time(child: &mut Child, by: Deadline) -> Option<ExitStatus> {
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Some(status),
+            Ok(None) if !by.is_due(now()) => thread::sleep(BETWEEN_LOOKS),
+            Ok(None) | Err(_) => return None,
+        }
+    }
+}
+
+/// Ends it with whatever it began.
+fn end(child: &mut Child) {
+    if let Some(leader) = Pid::from_raw(child.id().cast_signed()) {
+        let _ = kill_process_group(leader, Signal::KILL);
+    }
+    let _ = child.wait();
 }
 
 /// What an item holds, from what is said of it: a line, or hexadecimal digits where it is no plain text. Only Claude

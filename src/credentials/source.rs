@@ -213,7 +213,9 @@ impl SecretSource {
     /// copy of.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         let Some(path) = self.path() else { return Vec::new() };
-        let document = kept::read(path).ok().and_then(|kept| Document::parse(path, &kept.bytes).ok());
+        // Only a file of our own is a copy: for another's no keychain is asked.
+        let kept = matches!(self, Self::StoreFile(_)).then(|| kept::read(path).ok()).flatten();
+        let document = kept.and_then(|kept| Document::parse(path, &kept.bytes).ok());
         let link = document.and_then(|document| self.link(&document));
         [Some(path.to_owned()), link].into_iter().flatten().flat_map(|path| kept::files(&path)).collect()
     }

@@ -9,6 +9,7 @@ use rusqlite::{Connection, OpenFlags, Row};
 use super::places::{Usual, named_by, settings_folder};
 use super::{ImportError, Plain, Plan, Planned, PlannedSource, unreadable, warn_of_copies};
 use crate::config::surroundings::Surroundings;
+use crate::credentials::open_file;
 
 const NAMES: [&str; 2] = ["better-ccflare.db", "ccflare.db"];
 /// What means something else in the address of a database.
@@ -17,8 +18,8 @@ const SPECIAL: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'?').add(b'#');
 /// `named` is its database, or the folder with it.
 pub(super) fn read(named: Option<&Path>, machine: &dyn Surroundings) -> Result<Plan, ImportError> {
     let path = Usual { program: "ccflare", names: &NAMES, files: usual(machine) }.find(named)?;
-    // A database that is not there would be told as one that makes no sense.
-    std::fs::File::open(&path).map_err(unreadable(&path))?;
+    // A pipe would be waited for without end, and a database that is not there would be told as one that makes no sense.
+    open_file(&path).map_err(unreadable(&path))?;
     let accounts = accounts(&path).map_err(|error| shape(&path, &error))?;
     let mut plan = Plan {
         accounts: accounts.iter().map(|account| account.planned(is_any_ranked(&accounts))).collect(),
@@ -83,8 +84,11 @@ fn accounts(path: &Path) -> rusqlite::Result<Vec<Account>> {
 }
 
 fn columns(database: &Connection) -> rusqlite::Result<Vec<String>> {
-    let mut statement = database.prepare("SELECT name FROM pragma_table_info('accounts')")?;
-    statement.query_map([], |row| row.get(0))?.collect()
+    // A view of that name may find no end.
+    let table = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name = 'accounts'";
+    let name: String = database.query_row(table, [], |row| row.get(0))?;
+    let mut statement = database.prepare("SELECT name FROM pragma_table_info(?)")?;
+    statement.query_map([name], |row| row.get(0))?.collect()
 }
 
 struct Account {

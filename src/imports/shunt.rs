@@ -111,15 +111,22 @@ fn planned(entry: &Table, pool: Option<&Table>, store: &Path) -> Planned {
     } else if let Some(variable) = text("token_env") {
         PlannedSource::Variable("token_env", variable.to_owned())
     } else {
-        match existing_login(&store.join(format!("{name}.json"))) {
-            Ok(fresh) if is_store_name(&name) => PlannedSource::Stored(Box::new(fresh)),
-            Ok(_) => PlannedSource::None("its name is none that a stored account can have".into()),
-            Err(why) => PlannedSource::None(why.to_string()),
-        }
+        stored_login(&name, store)
     };
     let mut keys: Vec<_> = SHARED.into_iter().filter_map(|key| Some((key, value(entry.get(key)?)?))).collect();
     keys.extend(inherited(entry, pool));
     Planned { was: name, name: String::new(), source, keys }
+}
+
+/// A name with a path in it leads out of the store.
+fn stored_login(name: &str, store: &Path) -> PlannedSource {
+    if !is_store_name(name) {
+        return PlannedSource::None("its name is none that a stored account can have".into());
+    }
+    match existing_login(&store.join(format!("{name}.json"))) {
+        Ok(fresh) => PlannedSource::Stored(Box::new(fresh)),
+        Err(why) => PlannedSource::None(why.to_string()),
+    }
 }
 
 /// What the pool says of all accounts, as far as this one says nothing: its own value for every window comes before the

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::places::{Usual, named_by, settings_folder};
+use super::reading;
 use super::{ImportError, Plain, Plan, Planned, PlannedSource, unreadable, warn_of_copies};
 use crate::config::surroundings::{Surroundings, expand};
 
@@ -27,7 +28,7 @@ const FIRST_MILLIS: i64 = 1_000_000_000_000;
 pub(super) fn read(named: Option<&Path>, machine: &dyn Surroundings) -> Result<Plan, ImportError> {
     let usual = named_by(&["TEAMCLAUDE_CONFIG"], machine).unwrap_or_else(|| settings_folder(machine).join(NAME));
     let path = Usual { program: "teamclaude", names: &[NAME], files: vec![usual] }.find(named)?;
-    let bytes = std::fs::read(&path).map_err(unreadable(&path))?;
+    let bytes = reading::whole(&path).map_err(unreadable(&path))?;
     let shape = |why: String| ImportError::Shape { path: path.clone(), program: "teamclaude", why };
     let config: Value = serde_json::from_slice(&bytes)
         .map_err(|error| shape(format!("it is not JSON at line {}, column {}", error.line(), error.column())))?;

@@ -297,3 +297,56 @@ async fn without_a_daemon_the_state_waits_for_the_next_one() {
     assert_eq!(code, 1);
     assert!(err.contains("/nowhere.json"), "{err}");
 }
+
+/// Whoever opened a pipe would wait for ever; what never ends fills the memory.
+#[tokio::test]
+async fn what_is_no_file_of_theirs_is_an_error_at_once() {
+    let setting = setting(&["first"]).await;
+    let within = std::time::Duration::from_secs(20);
+    for (program, name) in [
+        ("teamclaude", "p.json"),
+        ("shunt", "p.toml"),
+        ("shunt", "p.yaml"),
+        ("ccflare", "p.db"),
+        ("shunt-state", "p.json"),
+    ] {
+        let pipe = setting.home.path().join(name);
+        let _ = std::fs::remove_file(&pipe);
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for path in [pipe.as_path(), std::path::Path::new("/dev/zero")] {
+            let (code, _, err) = tokio::time::timeout(within, import(&setting, program, path, &[])).await.unwrap();
+            assert_eq!(code, 1, "{program}: {err}");
+            assert!(err.contains("it is no file"), "{program}: {err}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_view_in_the_place_of_the_table_is_not_followed() {
+    let setting = setting(&["first"]).await;
+    let path = setting.home.path().join("ccflare.db");
+    let endless = "CREATE VIEW accounts AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) \
+                   SELECT 'n' AS name, x AS created_at FROM c";
+    rusqlite::Connection::open(&path).unwrap().execute_batch(endless).unwrap();
+    let within = std::time::Duration::from_secs(20);
+    let (code, _, err) = tokio::time::timeout(within, import(&setting, "ccflare", &path, &[])).await.unwrap();
+    assert_eq!(code, 1);
+    assert!(err.contains("is not what ccflare writes"), "{err}");
+}
+
+/// A terminal would obey it: another colour, a line that says something else, a title.
+#[tokio::test]
+async fn what_others_wrote_is_shown_without_what_a_terminal_obeys() {
+    let setting = setting(&["first"]).await;
+    let text = json!({"accounts": [
+        {"name": "x\u{1b}[31m\nnote: all is well", "type": "oauth", "routing": "p", "importFrom": "/tmp/\u{1b}]0;x\u{7}"},
+        {"name": "y\u{9b}31m", "type": "oauth", "routing": "p", "provider": "\u{1b}c"},
+    ]});
+    let path = foreign(&setting, "teamclaude.json", &text.to_string());
+    for more in [&[][..], &["--apply"]] {
+        let (_, out, err) = import(&setting, "teamclaude", &path, more).await;
+        let obeyed = |text: &str| text.contains(|c: char| c.is_control() && c != '\n');
+        assert!(!obeyed(&out) && !obeyed(&err), "{out:?} {err:?}");
+        assert!(!out.contains("\nnote: all is well"), "{out}");
+    }
+}

@@ -1,12 +1,15 @@
 #!/bin/sh
 # Speaks as macOS' `security` does, as far as this project asks it. Items are files in `items` beside it; `locked` and
-# `silent` beside it make it refuse and hang; `calls` keeps the arguments of all calls.
+# `silent` beside it make it refuse and hang, `mute` say nothing and hang, `endless` find no end; `calls` keeps the
+# arguments of all calls.
 LC_ALL=C
 export LC_ALL
 place=$(dirname "$0")
 mkdir -p "$place/items"
 printf '%s\n' "$*" >>"$place/calls"
 [ -e "$place/silent" ] && exec sleep 60
+[ -e "$place/mute" ] && exec sleep 60 >&-
+[ -e "$place/endless" ] && exec yes
 [ -e "$place/locked" ] && exit 36
 
 options() {

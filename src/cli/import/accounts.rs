@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use duduclaw_actors::id::{CredentialKind, Family};
 use serde_json::{Value, json};
 
-use super::From;
+use super::{From, shown};
 use crate::admin::{AmendFault, strategy_notes};
 use crate::amend::{Amended, NewEntry, brought};
 use crate::cli::control::Control;
@@ -50,15 +50,15 @@ fn told(plan: &Plan, to: &Destination) -> String {
         if account.name != account.was {
             let _ = write!(text, " (there {:?})", account.was);
         }
-        let _ = write!(text, ": {}", source(&account.source));
+        let _ = write!(text, ": {}", shown(&source(&account.source)));
         let comes = !matches!(account.source, PlannedSource::None(_));
         for (key, value) in account.keys.iter().filter(|_| comes) {
-            let _ = write!(text, ", {key} = {}", value.to_string().trim());
+            let _ = write!(text, ", {key} = {}", shown(value.to_string().trim()));
         }
         text.push('\n');
     }
     for note in &plan.notes {
-        let _ = writeln!(text, "note: {note}");
+        let _ = writeln!(text, "note: {}", shown(note));
     }
     text
 }
@@ -91,7 +91,7 @@ async fn apply(plan: Plan, mut files: Files, to: &Destination, globals: &Globals
     for account in plan.accounts {
         match saved(&account, &files, to).await {
             Ok(what) => {
-                say(&format!("{}: {what}\n", account.name))?;
+                say(&format!("{}: {}\n", account.name, shown(&what)))?;
                 if !matches!(account.source, PlannedSource::None(_)) {
                     entries.push(entry(account));
                 }

@@ -7,7 +7,7 @@ use anyhow::Context;
 use duduclaw_actors::clock::{Clock, SystemClock, Wall};
 use serde_json::json;
 
-use super::StateArgs;
+use super::{StateArgs, shown};
 use crate::admin::StateAnswer;
 use crate::app::Home;
 use crate::app::imported::{StateFile, import_into};
@@ -15,7 +15,7 @@ use crate::cli::control::Control;
 use crate::cli::saving::Files;
 use crate::cli::{Exit, Globals, say};
 use crate::config::surroundings::Machine;
-use crate::imports::usual_shunt_state;
+use crate::imports::{usual_shunt_state, whole_file};
 use crate::store::StoreFile;
 
 /// The largest body that the daemon takes, less what stands around the text.
@@ -49,7 +49,7 @@ pub(super) async fn run(args: &StateArgs, globals: &Globals) -> anyhow::Result<E
 
 /// What it holds, and when that was written.
 fn file(path: &Path) -> std::io::Result<(Vec<u8>, Option<Wall>)> {
-    let bytes = std::fs::read(path)?;
+    let bytes = whole_file(path)?;
     let since = std::fs::metadata(path)?.modified()?.duration_since(std::time::UNIX_EPOCH);
     let written = since.ok().and_then(|since| i64::try_from(since.as_millis()).ok()).map(Wall);
     Ok((bytes, written))
@@ -73,10 +73,10 @@ fn tell(answer: &StateAnswer, as_json: bool) -> anyhow::Result<Exit> {
     }
     let mut text = String::new();
     for account in &answer.accounts {
-        text.push_str(&format!("{account}: its quota is known\n"));
+        text.push_str(&format!("{}: its quota is known\n", shown(account)));
     }
     for orphan in &answer.orphans {
-        text.push_str(&format!("{orphan}: no such account here; what is known of it waits for one\n"));
+        text.push_str(&format!("{}: no such account here; what is known of it waits for one\n", shown(orphan)));
     }
     if text.is_empty() {
         text.push_str("the file knows nothing that is still true\n");

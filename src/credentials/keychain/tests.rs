@@ -76,3 +76,37 @@ fn a_name_that_would_end_a_line_of_commands_names_nothing() {
         assert_eq!(Item::named("service", name), None, "{name}");
     }
 }
+
+/// Questions to one that hangs would add up otherwise: a configuration asks a few for each login.
+#[test]
+fn one_that_gives_no_answer_is_waited_for_once() {
+    for name in ["silent", "mute"] {
+        let fake = FakeKeychain::new();
+        let keychain = Keychain::patient(fake.file("security"), None, Duration::from_millis(500));
+        std::fs::write(fake.file(name), "").unwrap();
+        for _ in 0..20 {
+            assert!(matches!(keychain.read(&item()), Err(KeychainError::Late)), "{name}");
+        }
+        assert!(fake.calls().lines().count() <= 1, "{name}: {}", fake.calls());
+    }
+}
+
+#[test]
+fn one_that_never_stops_talking_is_not_listened_to_for_ever() {
+    let fake = FakeKeychain::new();
+    std::fs::write(fake.file("endless"), "").unwrap();
+    assert!(matches!(fake.keychain.read(&item()), Err(KeychainError::TooMuch)));
+}
+
+/// The item may lie in another keychain than the one whose file is known.
+#[test]
+fn a_look_that_something_hangs_on_asks_whatever_the_file_says() {
+    let fake = FakeKeychain::new();
+    std::fs::write(fake.file("still"), "").unwrap();
+    let other = Keychain::asked_through(fake.file("security"), Some(fake.file("still")));
+    other.write(&item(), b"{\"n\": 1}").unwrap();
+    assert!(other.read(&item()).unwrap().is_some());
+    fake.keychain.write(&item(), b"{\"n\": 2}").unwrap();
+    other.look_anew();
+    assert_eq!(other.read(&item()).unwrap().unwrap().as_slice(), b"{\"n\": 2}");
+}

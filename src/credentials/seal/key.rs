@@ -179,7 +179,7 @@ impl Key {
     pub(super) fn keep(&self, keychain: &Keychain) -> Result<(), KeyError> {
         let Some(item) = item(&self.id) else { return Err(KeyError::Kept(self.id.clone())) };
         let text = Zeroizing::new(format!("{KEPT}{}", hex(self.bytes.as_slice()).as_str()));
-        keychain.write(&item, text.as_bytes()).map_err(KeyError::Keychain)
+        keychain.write(&item, text.as_bytes()).map(drop).map_err(KeyError::Keychain)
     }
 
     /// Whether a keychain holds it. One that cannot be asked does not.

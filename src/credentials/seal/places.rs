@@ -6,6 +6,7 @@
 //! the home, when something is to be sealed and none is there; but never while something sealed exists, which a new key
 //! could not open. A file that cannot be a key is an error and stays as it is.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -221,6 +222,36 @@ impl KeyPlaces {
         let Some(path) = self.id_file() else { return Ok(()) };
         let written = file::put(&path, id.to_string().as_bytes());
         written.map(|_| ()).map_err(|source| KeyError::Unmade { path, source })
+    }
+
+    /// The keys that are to go from the keychain when a change of the key comes to its end.
+    pub(super) fn leaving(&self) -> Result<BTreeSet<KeyId>, KeyError> {
+        let Some(path) = self.leaving_file() else { return Ok(BTreeSet::new()) };
+        match fs::read_to_string(&path) {
+            Ok(text) => Ok(text.lines().filter_map(KeyId::parse).collect()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(BTreeSet::new()),
+            Err(source) => Err(KeyError::Unreadable { path, source }),
+        }
+    }
+
+    /// Notes them, so that whoever goes on with it knows them, too.
+    pub(super) fn leave<'a>(&self, ids: impl Iterator<Item = &'a KeyId>) -> Result<(), KeyError> {
+        let Some(path) = self.leaving_file() else { return Ok(()) };
+        let text: String = ids.map(|id| format!("{id}\n")).collect();
+        file::put(&path, text.as_bytes()).map(|_| ()).map_err(|source| KeyError::Unmade { path, source })
+    }
+
+    /// They are gone.
+    pub(super) fn all_left(&self) -> Result<(), KeyError> {
+        let Some(path) = self.leaving_file() else { return Ok(()) };
+        match fs::remove_file(&path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(KeyError::Unmade { path, source }),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    fn leaving_file(&self) -> Option<PathBuf> {
+        self.home.as_deref().filter(|_| self.keychain.is_some()).map(|home| home.join("key.leaving"))
     }
 
     /// The files that may hold it.

@@ -99,8 +99,9 @@ pub fn rekey(places: &KeyPlaces, accounts: &Path, to: Option<FreePlace>) -> Resu
     let _alone = alone(if let KeyPlace::File(path) = &to { path } else { &own })?;
     let sealer = Sealer::new(Sealing::On, places.clone());
     in_store(accounts, stored_accounts)?.iter().try_for_each(|file| resealed(file, &sealer, None).map(|_| ()))?;
-    let mut old: BTreeSet<_> = places.home_id()?.into_iter().collect();
-    let next = begin(places, &to)?;
+    let mut old = places.leaving()?;
+    old.extend(places.home_id()?);
+    let next = begin(places, &to, &old)?;
     places.remember(next.id())?;
     let mut done = Rekeyed { key: next.id().clone(), values: 0, files: 0 };
     // Looked at again only now: who began before that to add an account had its lock, and may have sealed with the old key.
@@ -130,7 +131,8 @@ fn finish(places: &KeyPlaces, to: &KeyPlace, old: &BTreeSet<KeyId>) -> Result<()
         }
     }
     let forget = |keychain: &Keychain| old.iter().try_for_each(|id| Key::forget(keychain, id));
-    places.keychain.as_ref().map_or(Ok(()), forget).map_err(RekeyError::Key)
+    places.keychain.as_ref().map_or(Ok(()), forget)?;
+    places.all_left().map_err(RekeyError::Key)
 }
 
 fn removed(path: &Path) -> io::Result<()> {
@@ -167,17 +169,19 @@ fn alone(path: &Path) -> Result<File, RekeyError> {
 }
 
 /// The key to come: one that was begun before, or a new one.
-fn begin(places: &KeyPlaces, to: &KeyPlace) -> Result<Key, RekeyError> {
-    match (to, &places.keychain) {
-        (KeyPlace::File(path), _) => begin_beside(path),
-        (KeyPlace::Keychain, None) => Err(KeyError::NoKeychain.into()),
-        (KeyPlace::Keychain, Some(keychain)) => {
-            let unmade = |source| KeyError::Unmade { path: places.own().unwrap_or_default(), source };
-            let key = Key::random().map_err(unmade)?;
-            key.keep(keychain)?;
-            Ok(key)
-        }
+fn begin(places: &KeyPlaces, to: &KeyPlace, old: &BTreeSet<KeyId>) -> Result<Key, RekeyError> {
+    let unmade = |source| KeyError::Unmade { path: places.own().unwrap_or_default(), source };
+    let key = match to {
+        KeyPlace::File(path) => begin_beside(path)?,
+        KeyPlace::Keychain => Key::random().map_err(unmade)?,
+    };
+    // Before a keychain has it, and before the home knows it: if this ends then, nothing else tells what is left there.
+    places.leave(old.iter().chain([key.id()]))?;
+    match to {
+        KeyPlace::File(_) => {}
+        KeyPlace::Keychain => key.keep(places.keychain.as_ref().ok_or(KeyError::NoKeychain)?)?,
     }
+    Ok(key)
 }
 
 fn begin_beside(path: &Path) -> Result<Key, RekeyError> {

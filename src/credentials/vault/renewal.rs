@@ -209,10 +209,11 @@ impl Renewal<'_> {
     }
 
     async fn keep(&self, spent: Secret, grant: exchange::Grant, asked: Timestamp) -> Landing {
-        let life = grant.life;
         let refresh = grant.refresh.unwrap_or(spent);
-        let tokens =
-            NewTokens { access: grant.access, refresh, expires_at: grant.ends.unwrap_or(asked.wall.plus(life)) };
+        // What was given just now has not ended: a token that says so means that our clock is ahead.
+        let expires_at = grant.ends.filter(|ends| *ends > asked.wall).unwrap_or(asked.wall.plus(grant.life));
+        let life = expires_at.since(asked.wall);
+        let tokens = NewTokens { access: grant.access, refresh, expires_at };
         let mut book = self.slot.book().await;
         let renewed = book.take_renewal(tokens, life);
         let saved = self.slot.save(self.world, &mut book).await;

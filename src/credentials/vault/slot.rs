@@ -25,7 +25,8 @@ use crate::credentials::secret::Fingerprint;
 use crate::credentials::source::{Copied, Opened, Reading, SecretSource, SourceStamp};
 use crate::credentials::trace::Trace;
 
-/// A file that another program may be writing is read this often before it counts as broken.
+/// A file that another program may be writing, or that is being sealed with another key, is read this often before it
+/// counts as broken.
 const READS: usize = 4;
 const BETWEEN_READS: Duration = Duration::from_millis(100);
 
@@ -165,6 +166,9 @@ impl Slot {
         if look == Look::IfChanged && blocking(move || known.is_some_and(|known| known.holds())).await {
             return;
         }
+        if look == Look::Always {
+            kept::look_anew();
+        }
         let reading = self.read_patiently(world).await;
         let copy = reading.as_ref().ok().and_then(Option::as_ref).map_or(Copied::Same, |reading| reading.copy);
         let news = book.take_reading(reading);
@@ -206,7 +210,7 @@ impl Slot {
         let mut reading = self.read_once(world).await;
         for _ in 1..READS {
             match &reading {
-                Err(error) if self.is_shared() && error.may_be_half_written() => {
+                Err(error) if error.may_be_rekeyed() || self.is_shared() && error.may_be_half_written() => {
                     tokio::time::sleep(BETWEEN_READS).await;
                     reading = self.read_once(world).await;
                 }
@@ -266,6 +270,7 @@ impl Slot {
         tokens: &NewTokens,
         sealer: &Sealer,
     ) -> Result<Written, SaveError> {
+        kept::look_anew();
         let Opened { path, place, document, reading } = self.source.open(sealer)?.ok_or(SaveError::NoFile)?;
         let Some(stamp) = reading.stamp.clone().filter(|_| reading.login.pair().refresh == expected) else {
             return Ok(Written::Overtaken(reading));

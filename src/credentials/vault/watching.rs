@@ -8,6 +8,7 @@ use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::mpsc;
 
 use super::Vault;
+use super::slot::blocking;
 
 /// How often sources are looked at whatever the system says: network file systems say nothing.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -28,7 +29,7 @@ impl Vault {
         let (changed, mut changes) = mpsc::channel(1);
         let mut folders = Folders::new(changed);
         loop {
-            folders.watch(self.folders());
+            folders.watch(self.folders().await);
             self.reload_sources().await;
             tokio::select! {
                 _ = changes.recv() => tokio::time::sleep(SETTLE).await,
@@ -39,12 +40,15 @@ impl Vault {
     }
 
     /// The folders of all files, and of what they lead to: a file that is replaced is seen in its folder only.
-    fn folders(&self) -> HashSet<PathBuf> {
-        let slots = self.slots.load();
-        let files = slots.values().flat_map(|slot| slot.files());
-        let led_to = |file: &Path| std::fs::canonicalize(file).ok();
-        let all = files.flat_map(|file| [led_to(&file), Some(file)]).flatten();
-        all.filter_map(|file| file.parent().map(Path::to_owned)).collect()
+    async fn folders(&self) -> HashSet<PathBuf> {
+        let slots = self.slots.load_full();
+        blocking(move || {
+            let files = slots.values().flat_map(|slot| slot.files());
+            let led_to = |file: &Path| std::fs::canonicalize(file).ok();
+            let all = files.flat_map(|file| [led_to(&file), Some(file)]).flatten();
+            all.filter_map(|file| file.parent().map(Path::to_owned)).collect()
+        })
+        .await
     }
 }
 

@@ -1,16 +1,18 @@
 //! shunt's configuration, TOML or YAML, as one kind of tree; and what in it is about Claude accounts.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use saphyr::{LoadableYamlNode, Scalar, Yaml};
+use saphyr_parser::{Event, Parser};
 use toml::{Table, Value};
 
-use crate::imports::{ImportError, unreadable};
+use crate::imports::{ImportError, reading, unreadable};
 
 /// The tree of a file. YAML is told by its ending, as shunt does it.
 pub(super) fn parsed(path: &Path) -> Result<Table, ImportError> {
     let shape = |why: &str| ImportError::Shape { path: path.to_owned(), program: "shunt", why: why.to_owned() };
-    let text = std::fs::read_to_string(path).map_err(unreadable(path))?;
+    let text = reading::text(path).map_err(unreadable(path))?;
     let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     if ending.eq_ignore_ascii_case("yaml") || ending.eq_ignore_ascii_case("yml") {
         return yaml(&text).ok_or_else(|| shape("it is not valid YAML"));
@@ -19,12 +21,49 @@ pub(super) fn parsed(path: &Path) -> Result<Table, ImportError> {
 }
 
 fn yaml(text: &str) -> Option<Table> {
+    if !is_of_this_world(text) {
+        return None;
+    }
     let documents = Yaml::load_from_str(text).ok()?;
     match documents.first().map(value) {
         None | Some(None) => Some(Table::new()),
         Some(Some(Value::Table(table))) => Some(table),
         Some(Some(_)) => None,
     }
+}
+
+/// Deeper than this no configuration is nested; a tree that is made of it would overflow the stack.
+const DEEPEST: usize = 64;
+/// More parts than these no configuration has, each counted as often as it is referred to.
+const MOST: usize = 100_000;
+
+/// Whether it makes a tree that can be had: seen before one is made.
+fn is_of_this_world(text: &str) -> bool {
+    let mut open = vec![(0, 0)];
+    let mut named = HashMap::new();
+    for event in Parser::new_from_str(text) {
+        let Ok((event, _)) = event else { return false };
+        let size = match event {
+            Event::SequenceStart(name, _) | Event::MappingStart(name, _) => {
+                open.push((name, 1));
+                0
+            }
+            Event::SequenceEnd | Event::MappingEnd => {
+                let (name, size) = open.pop().unwrap_or_default();
+                named.insert(name, size);
+                size
+            }
+            Event::Scalar(..) => 1,
+            Event::Alias(name) => named.get(&name).copied().unwrap_or(1),
+            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentStart(_) | Event::DocumentEnd => 0,
+        };
+        let Some((_, around)) = open.last_mut() else { return false };
+        *around += size;
+        if *around > MOST || open.len() > DEEPEST {
+            return false;
+        }
+    }
+    true
 }
 
 /// A value; none where nothing is said.
@@ -122,6 +161,20 @@ mod tests {
         for odd in ["a: [", "- a\n", "text"] {
             assert_eq!(yaml(odd), None, "{odd}");
         }
+    }
+
+    #[test]
+    fn yaml_that_is_too_deep_or_multiplies_itself_is_none() {
+        let nested = |depth| format!("{}x{}", "{a: ".repeat(depth), "}".repeat(depth));
+        assert!(yaml(&nested(DEEPEST - 1)).is_some());
+        assert_eq!(yaml(&nested(DEEPEST)), None);
+        assert_eq!(yaml(&format!("a: {}x", "- ".repeat(100_000))), None);
+        assert_eq!(yaml(&format!("{}x", "- ".repeat(100_000))), None);
+        let blocks: String = (0..3_000).map(|depth| format!("{}a:\n", " ".repeat(depth))).collect();
+        assert_eq!(yaml(&blocks), None);
+        let tenfold = |at: usize| format!("a{}: &a{} [{}]\n", at + 1, at + 1, format!("*a{at} ,").repeat(10));
+        let bomb: String = (0..9).map(tenfold).collect();
+        assert_eq!(yaml(&format!("a0: &a0 [x]\n{bomb}")), None);
     }
 
     #[test]

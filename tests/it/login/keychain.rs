@@ -312,3 +312,36 @@ async fn check_names_stored_accounts_that_do_not_open() {
     let line = doctor.lines().find(|line| line.contains("anthropic/mine: broken")).unwrap();
     assert!(line.ends_with("see the line about the key"), "{line}");
 }
+
+/// What is asked of a keychain that hangs is nobody's wait but its own: with one thread that serves, all would stand still.
+#[tokio::test]
+async fn a_keychain_that_hangs_stops_no_request_and_no_status() {
+    let setting = super::setting(&["first", "second"]).await;
+    let keychain = Keychain::of(&setting);
+    let config = setting.home.path().join("config.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    let other = setting.home.path().join("second.json");
+    std::fs::write(&other, login(&setting.sim, "second").to_string()).unwrap();
+    let entries = format!(
+        "[[providers.anthropic.accounts]]\nname = \"own\"\ncredentials = \"~/.claude/.credentials.json\"\n\
+         [[providers.anthropic.accounts]]\nname = \"other\"\ncredentials = \"{}\"\n",
+        other.display()
+    );
+    let text = text.replacen("[providers.codex]", &format!("{entries}[providers.codex]"), 1);
+    std::fs::write(&config, &text).unwrap();
+    let mut command = keychain.beside(setting.at_sim(&["-vv", "serve"]));
+    command.env("TOKIO_WORKER_THREADS", "1");
+    let mut daemon = Daemon::of(command).await;
+    std::fs::write(keychain.folder.join("silent"), "").unwrap();
+    let calls = keychain.calls().lines().count();
+    std::fs::write(keychain.folder.join("login.keychain-db"), "changed").unwrap();
+    std::fs::write(&config, format!("{text}\n# Changed.\n")).unwrap();
+    eventually(|| (keychain.calls().lines().count() > calls).then_some(())).await;
+    let within = std::time::Duration::from_secs(5);
+    for _ in 0..4 {
+        assert_eq!(tokio::time::timeout(within, served(&daemon)).await, Ok(200), "{}", daemon.said());
+        let (code, _, err) = tokio::time::timeout(within, run(&keychain, &setting, &["status"])).await.unwrap();
+        assert!(code != 4, "{err}");
+    }
+    assert_eq!(daemon.stop().await, Some(0));
+}

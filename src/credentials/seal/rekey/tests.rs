@@ -207,6 +207,33 @@ fn the_key_goes_into_the_keychain_and_out_of_it_and_is_never_in_two_places() {
     assert!(!mac.fake.calls().contains("duduclaw-key:"), "it is no argument");
 }
 
+/// Killed again and again, before or after the home knew of the new key: none of all those keys stays.
+#[test]
+fn keys_of_changes_that_were_never_finished_do_not_stay_in_the_keychain() {
+    for last in [FreePlace::Keychain, FreePlace::File] {
+        let mac = Mac::new();
+        mac.rekey(Some(FreePlace::Keychain)).unwrap();
+        let places = mac.places();
+        for (place, is_known) in [
+            (FreePlace::Keychain, false),
+            (FreePlace::Keychain, true),
+            (FreePlace::File, true),
+            (FreePlace::Keychain, true),
+        ] {
+            let mut old = places.leaving().unwrap();
+            old.extend(places.home_id().unwrap());
+            let next = begin(&places, &places.free(place).unwrap(), &old).unwrap();
+            if is_known {
+                places.remember(next.id()).unwrap();
+            }
+        }
+        assert_eq!(mac.items(), 4);
+        mac.rekey(Some(last)).unwrap();
+        assert_eq!((mac.opened("a"), mac.opened("b")), (TOKEN.to_owned(), TOKEN.to_owned()));
+        assert_eq!(mac.key_files().len() + mac.items(), 1, "{last:?}: {:?}", mac.key_files());
+    }
+}
+
 #[test]
 fn what_is_sealed_first_may_be_sealed_with_a_key_in_the_keychain() {
     let (home, fake) = (tempfile::tempdir().unwrap(), FakeKeychain::new());
@@ -250,7 +277,7 @@ fn interrupted_on_the_way_into_the_keychain_or_out_of_it_everything_opens() {
             }
             let places = mac.places();
             let to = places.free(then).unwrap();
-            let next = begin(&places, &to).unwrap();
+            let next = begin(&places, &to, &BTreeSet::new()).unwrap();
             assert_eq!(mac.opened("a"), TOKEN, "a key was made");
             places.remember(next.id()).unwrap();
             assert_eq!((mac.opened("a"), places.look().unwrap().as_ref()), (TOKEN.to_owned(), Some(next.id())));

@@ -1,5 +1,6 @@
 use super::*;
 use crate::credentials::lock::{LockAttempt, Step};
+use base64::Engine;
 use std::os::unix::fs::PermissionsExt;
 
 const QUICK: Duration = Duration::from_millis(30);
@@ -362,6 +363,20 @@ async fn a_short_lived_token_is_not_renewed_on_every_use() {
     assert_eq!(daemon.token().as_deref(), Ok("at-short"));
     daemon.settle().await;
     assert_eq!(server.spent(), ["rt-1", "rt-1"], "the refresh token was kept, since no other came");
+}
+
+/// Where our clock is ahead, a new token says by itself that it has ended. Renewed again at once, it would be for ever.
+#[tokio::test]
+async fn a_token_that_says_it_had_ended_when_it_was_given_is_taken_as_new() {
+    let (_profile, server, daemon) = expired().await;
+    let claims = json!({"exp": T0 / 1000 - 60}).to_string();
+    let token = format!("e30.{}.sig", base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(claims));
+    let given = token.clone();
+    server.script(move || axum::Json(json!({"access_token": given, "expires_in": 3600})).into_response());
+    assert_eq!(daemon.fresh(Patience::Full).await, Ok(token.clone()));
+    assert_eq!(daemon.token(), Ok(token));
+    daemon.settle().await;
+    assert_eq!(server.spent().len(), 1);
 }
 
 #[derive(Clone, Default)]

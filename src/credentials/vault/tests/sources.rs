@@ -82,6 +82,22 @@ async fn a_file_that_is_just_being_written_is_read_again() {
     assert!(daemon.recorder.all().is_empty());
 }
 
+/// Its key goes out of use when all is sealed with the new one, perhaps just after its file was read.
+#[tokio::test]
+async fn a_file_that_is_just_being_sealed_with_another_key_is_read_again() {
+    let home = tempfile::tempdir().expect("a home");
+    let file = home.path().join("mine.json");
+    let text = |token: &str| format!(r#"{{"claudeAiOauth": {{"accessToken": "{token}"}}}}"#);
+    let of_before = format!("duduclaw-sealed:1:0123456789abcdef:{}", "A".repeat(80));
+    fs::write(&file, text(&of_before)).expect("written");
+    let (daemon, ()) = tokio::join!(Daemon::on(SecretSource::StoreFile(file.clone()), None), async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        fs::write(&file, text("at-1")).expect("written");
+    });
+    assert_eq!(daemon.token().as_deref(), Ok("at-1"));
+    assert!(!daemon.recorder.all().iter().any(|news| matches!(news, CredentialNews::Broke { .. })));
+}
+
 #[tokio::test]
 async fn a_renewal_by_another_program_is_adopted_and_another_account_replaces() {
     let profile = Profile::ending(HOUR);
