@@ -216,57 +216,56 @@ fn is_theirs(renewal: &Record) -> bool {
     !renewal.headers.iter().any(|(_, value)| value.starts_with("duduclaw/"))
 }
 
+impl Sharers {
+    /// The provider ends the token before every round: all come at once, or Claude Code alone.
+    async fn refused_at_once(&self) {
+        for round in 0..ROUNDS {
+            let ended = AccountChange { expire_tokens: true, ..AccountChange::default() };
+            self.stage.sim.change("a", &ended).unwrap();
+            if round % 2 == 0 {
+                self.round(round).await;
+            } else {
+                self.theirs(round).await;
+            }
+            self.nobody_is_logged_out(round + 1).await;
+        }
+    }
+
+    async fn always_due(&self) {
+        for round in 0..ROUNDS {
+            self.round(round).await;
+            self.nobody_is_logged_out(1).await;
+        }
+        assert!(self.renewals().iter().any(is_theirs), "Claude Code renewed, too");
+    }
+}
+
+fn short_lived() -> AccountSpec {
+    AccountSpec { token_seconds: Some(240), ..AccountSpec::oauth("a") }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn everybody_is_refused_at_once_and_one_renews_for_all() {
-    let sharers = Sharers::of(AccountSpec::oauth("a")).await;
-    for round in 0..ROUNDS {
-        let ended = AccountChange { expire_tokens: true, ..AccountChange::default() };
-        sharers.stage.sim.change("a", &ended).unwrap();
-        if round % 2 == 0 {
-            sharers.round(round).await;
-        } else {
-            sharers.theirs(round).await;
-        }
-        sharers.nobody_is_logged_out(round + 1).await;
-    }
+    Sharers::of(AccountSpec::oauth("a")).await.refused_at_once().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_so_short_that_every_use_is_due_log_nobody_out() {
-    let sharers = Sharers::of(AccountSpec { token_seconds: Some(240), ..AccountSpec::oauth("a") }).await;
-    for round in 0..ROUNDS {
-        sharers.round(round).await;
-        sharers.nobody_is_logged_out(1).await;
-    }
-    assert!(sharers.renewals().iter().any(is_theirs), "Claude Code renewed, too");
+    Sharers::of(short_lived()).await.always_due().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Claude Code as it is built for macOS: DUDUCLAW_TEST_MAC_CLAUDE names one"]
 async fn in_the_keychain_everybody_is_refused_at_once_and_one_renews_for_all() {
     let sharers = Sharers::with(AccountSpec::oauth("a"), Some(Keychain::new())).await;
-    for round in 0..ROUNDS {
-        let ended = AccountChange { expire_tokens: true, ..AccountChange::default() };
-        sharers.stage.sim.change("a", &ended).unwrap();
-        if round % 2 == 0 {
-            sharers.round(round).await;
-        } else {
-            sharers.theirs(round).await;
-        }
-        sharers.nobody_is_logged_out(round + 1).await;
-    }
+    sharers.refused_at_once().await;
     assert!(!sharers.file().exists(), "nobody went back to the file");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Claude Code as it is built for macOS: DUDUCLAW_TEST_MAC_CLAUDE names one"]
 async fn in_the_keychain_tokens_so_short_that_every_use_is_due_log_nobody_out() {
-    let short = AccountSpec { token_seconds: Some(240), ..AccountSpec::oauth("a") };
-    let sharers = Sharers::with(short, Some(Keychain::new())).await;
-    for round in 0..ROUNDS {
-        sharers.round(round).await;
-        sharers.nobody_is_logged_out(1).await;
-    }
-    assert!(sharers.renewals().iter().any(is_theirs), "Claude Code renewed, too");
+    let sharers = Sharers::with(short_lived(), Some(Keychain::new())).await;
+    sharers.always_due().await;
     assert!(!sharers.file().exists(), "nobody went back to the file");
 }
