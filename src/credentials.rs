@@ -38,7 +38,7 @@ pub use exchange::{
 };
 pub(crate) use file::open as open_file;
 pub use identity::{IdentityFacts, UUID_LIKE, credential_kind, identity_facts, is_uuid};
-pub(crate) use kept::{Place as KeptIn, read as read_kept};
+pub(crate) use kept::{Place as KeptIn, looked_for, read as read_kept};
 pub use keychain::{Keychain, KeychainError};
 pub(crate) use login::{
     CODEX_PORTS, CallbackError, DeviceCode, Listening, LoginFailure, codex_redirect, random, redeem,

@@ -67,6 +67,12 @@ pub(crate) fn read(path: &Path) -> Result<Kept, SourceError> {
     read_beside(path, Keychain::of_this_machine())
 }
 
+/// The items of a keychain that are looked at before the file, for people; none where there is no keychain.
+pub(crate) fn looked_for(path: &Path) -> Vec<String> {
+    let config_dir = Keychain::of_this_machine().and_then(|_| claude_config_dir(path));
+    config_dir.map(items).unwrap_or_default().iter().map(ToString::to_string).collect()
+}
+
 /// Has the next look go to where things are, and not by what is known of them: something hangs on it.
 pub(crate) fn look_anew() {
     if let Some(keychain) = Keychain::of_this_machine() {

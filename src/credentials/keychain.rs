@@ -7,7 +7,7 @@
 //! Never here: what items mean.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io::{Read, Write as _};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -105,6 +105,12 @@ pub enum KeychainError {
     /// The item does not hold afterwards what was to be kept.
     #[error("the keychain did not keep what was written to it")]
     NotKept,
+}
+
+impl fmt::Display for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} of {:?}", self.service, self.account)
+    }
 }
 
 impl Item {

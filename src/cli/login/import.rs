@@ -13,7 +13,7 @@ use crate::cli::login::{ClaudeArgs, browser};
 use crate::cli::saving::{Files, tell};
 use crate::cli::{Exit, Globals};
 use crate::config::surroundings::{Machine, Surroundings};
-use crate::credentials::{KeptIn, LoginKind, Origin, Taken, existing_login, read_kept};
+use crate::credentials::{KeptIn, LoginKind, Origin, Taken, existing_login, looked_for, read_kept};
 
 pub(super) async fn run(args: &ClaudeArgs, globals: &Globals) -> anyhow::Result<Exit> {
     let daemon = Control::look(globals)?;
@@ -26,9 +26,11 @@ pub(super) async fn run(args: &ClaudeArgs, globals: &Globals) -> anyhow::Result<
     if path.starts_with(&to.accounts_dir) {
         bail!("{} is in the account store already", path.display());
     }
-    let fresh = existing_login(&path).with_context(
-        || "there is no login to take over; log in with Claude Code, give --from FILE, or use --mode oauth",
-    )?;
+    let fresh = existing_login(&path).with_context(|| {
+        let items = looked_for(&path).join(", ");
+        let also = if items.is_empty() { items } else { format!(" (in the keychain {items} was looked for)") };
+        format!("there is no login to take over{also}; log in with Claude Code, give --from FILE, or use --mode oauth")
+    })?;
     let is_linked = matches!(fresh.origin, Origin::Linked(_));
     let name = &args.common.name;
     let saved = files.registrar.save(&to, name, fresh, Taken::Replace).await?;

@@ -111,6 +111,7 @@ async fn the_login_in_the_keychain_is_taken_over_and_stays_linked() {
     let (code, _, err) = run(&keychain, &setting, &IMPORT).await;
     assert_eq!(code, 1, "nobody is logged in");
     assert!(err.contains("log in with Claude Code"), "{err}");
+    assert!(err.contains("\"Claude Code-credentials\" of \"me\""), "{err}");
     keychain.write(&setting, "first", &Value::Null);
     let (code, out, err) = run(&keychain, &setting, &IMPORT).await;
     assert_eq!(code, 0, "{err}");
